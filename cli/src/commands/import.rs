@@ -1,0 +1,84 @@
+//! `tallow import`: other formats into `.model`.
+
+use crate::options::ImportBar;
+use crate::ui::{self, Ui};
+use anyhow::{Result, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tallow::import::{EncodingChoice, ImportOptions};
+
+/// Make a .model file from a GGUF file, its shards, or a Hugging Face folder.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tallow import qwen2.5-coder-0.5b.gguf\n  \
+    tallow import ./SmolLM3-3B -o smollm3.model --encoding q4k\n  \
+    tallow import model.gguf --dry-run")]
+pub struct Import {
+    /// A .gguf file (any one of its shards), or a folder with config.json and .safetensors files.
+    source: PathBuf,
+    /// The file to write; by default the source's name with .model in the current folder.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Encoding of matrices: auto, or one of u32, u16, q8, q4, ternary, q2k, q3k, q4k, q5k, q6k.
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    encoding: String,
+    /// Name inside the file; by default what the source says.
+    #[arg(long)]
+    name: Option<String>,
+    /// Leave a setting of the source's config out although Tallow does not know it; may be given
+    /// several times.
+    #[arg(long, value_name = "KEY")]
+    ignore_setting: Vec<String>,
+    /// Read, choose encodings and report, but write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace the output if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Import {
+    pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
+        let encoding: EncodingChoice = self.encoding.parse().map_err(tallow::Error::from)?;
+        let output = self.output.clone().unwrap_or_else(|| default_output(&self.source));
+        if output.exists() && !self.force && !self.dry_run {
+            bail!("{} exists; give another name with -o, or --force to replace it", output.display());
+        }
+        let options = ImportOptions {
+            encoding,
+            dry_run: self.dry_run,
+            ignore_settings: self.ignore_setting.clone(),
+            name: self.name.clone(),
+        };
+        let mut bar = ImportBar::new(ui);
+        let report = tallow::import::import(&self.source, &output, &options, &mut bar);
+        bar.bar.finish_and_clear();
+        let report = report.map_err(tallow::Error::from)?;
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            print!("{report}");
+        }
+        if self.json {
+            report.warnings.iter().for_each(|w| ui.warn(w));
+        }
+        if !self.json {
+            match self.dry_run {
+                true => ui.note("dry run: nothing was written"),
+                false => ui.note(format!("wrote {} ({})", output.display(), ui::bytes(report.totals.bytes))),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// `NAME.model` in the current folder, from the last part of the source's path.
+fn default_output(source: &Path) -> PathBuf {
+    let absolute = std::fs::canonicalize(source).unwrap_or_else(|_| source.to_owned());
+    let stem = if absolute.is_dir() { absolute.file_name() } else { absolute.file_stem() };
+    PathBuf::from(format!("{}.model", stem.map_or("out".into(), |s| s.to_string_lossy())))
+}

@@ -1,0 +1,8 @@
+//! The subcommands, one file each but for the container tools.
+
+pub mod chat;
+pub mod compile;
+pub mod import;
+pub mod inspect;
+pub mod run;
+pub mod tools;

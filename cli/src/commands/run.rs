@@ -1,0 +1,226 @@
+//! `tallow run`: text from a prompt, or outputs from inputs.
+
+use crate::options::{LoadOptions, SamplingOptions};
+use crate::ui::{self, Ui};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+use tallow::{Ended, GenerateOptions, Model, Rows, tensor_file};
+
+/// Continue a prompt, or run the graph on given inputs.
+///
+/// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache).
+/// Without MODEL the embedded storyteller runs. Text comes on stdout, statistics on stderr.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tallow run \"Tell me a story about a fox.\"\n  \
+    tallow run qwen2.5-coder-0.5b.gguf \"Write hello world in Rust.\" --max-tokens 200\n  \
+    tallow run base.model --raw \"Once upon a time\" --temperature 0\n  \
+    tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
+pub struct Run {
+    /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
+    /// or .gguf. PROMPT is read from stdin where it is left out or `-`.
+    #[arg(value_name = "MODEL PROMPT", num_args = 0..=2)]
+    arguments: Vec<String>,
+    /// Take the prompt as it is, without the chat template.
+    #[arg(long)]
+    raw: bool,
+    /// Text of a system message before the prompt.
+    #[arg(long, conflicts_with = "raw", value_name = "TEXT")]
+    system: Option<String>,
+    /// Most tokens to generate; by default 1024, or until the model ends.
+    #[arg(long, short = 'n', value_name = "N")]
+    max_tokens: Option<usize>,
+    /// End before this text; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Go on past the model's end tokens.
+    #[arg(long)]
+    ignore_end: bool,
+    /// Run the graph on this input instead of a prompt: NAME=FILE.npy, NAME=FILE.safetensors or
+    /// NAME=1,2,3; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
+    input: Vec<String>,
+    /// Write every output: into this folder as .npy, or into this .safetensors file.
+    #[arg(long, value_name = "PATH", requires = "input")]
+    output: Option<PathBuf>,
+    /// Give the logits of all positions, not only the last.
+    #[arg(long, requires = "input")]
+    all_logits: bool,
+    /// Print one JSON object with text, ids and statistics instead of the text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sampling: SamplingOptions,
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+impl Run {
+    pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
+        let (source, prompt) = arguments(&self.arguments)?;
+        let started = Instant::now();
+        let model = self.load.load(source.as_deref(), ui)?;
+        if !self.input.is_empty() {
+            if prompt.is_some() {
+                bail!("give a PROMPT or --input, not both");
+            }
+            return self.run_inputs(&model);
+        }
+        let prompt = match prompt {
+            Some(prompt) => prompt,
+            None => read_prompt()?,
+        };
+        let load = started.elapsed().as_secs_f64();
+        self.run_text(&model, &prompt, load, ui)
+    }
+
+    fn run_text(&self, model: &Model, prompt: &str, load: f64, ui: &Ui) -> Result<ExitCode> {
+        let options = GenerateOptions {
+            sampling: Some(self.sampling.over(model)?),
+            max_tokens: Some(self.max_tokens.unwrap_or(1024)),
+            stop: self.stop.clone(),
+            raw: self.raw,
+            ignore_end: self.ignore_end,
+        };
+        let mut session = model.session()?;
+        let mut generation = match &self.system {
+            Some(system) => {
+                session.reply(&[tallow::Message::new("system", system), tallow::Message::new("user", prompt)], &options)?
+            }
+            None => session.generate_with(prompt, &options)?,
+        };
+        let mut out = std::io::stdout().lock();
+        let mut text = String::new();
+        while let Some(piece) = generation.next() {
+            let piece = piece?;
+            if !self.json {
+                out.write_all(piece.as_bytes())?;
+                out.flush()?;
+            }
+            text.push_str(&piece);
+            if ui::interrupted() {
+                break;
+            }
+        }
+        let statistics = generation.statistics();
+        let ended = match generation.ended() {
+            Some(Ended::Stop) => "stop",
+            Some(Ended::Length) => "length",
+            Some(Ended::Context) => "context",
+            None => "interrupted",
+        };
+        if self.json {
+            let value = serde_json::json!({
+                "text": text,
+                "ids": generation.ids(),
+                "ended": ended,
+                "prompt_tokens": statistics.prompt_tokens,
+                "tokens": statistics.tokens,
+                "load_seconds": load,
+                "prefill_seconds": statistics.prefill.as_secs_f64(),
+                "prefill_tokens_per_second": statistics.prefill_rate(),
+                "decode_seconds": statistics.decode.as_secs_f64(),
+                "decode_tokens_per_second": statistics.decode_rate(),
+                "threads": model.program().threads(),
+                "peak_memory_bytes": ui::peak_memory(),
+            });
+            writeln!(out, "{value}")?;
+        } else if !text.ends_with('\n') {
+            writeln!(out)?;
+        }
+        drop(out);
+        let mut line = format!(
+            "load {:.2} s · prefill {} tokens, {:.1} tokens/s · decode {} tokens, {:.1} tokens/s",
+            load,
+            statistics.prompt_tokens,
+            statistics.prefill_rate(),
+            statistics.tokens,
+            statistics.decode_rate(),
+        );
+        if let Some(peak) = ui::peak_memory() {
+            line.push_str(&format!(" · peak memory {}", ui::bytes(peak)));
+        }
+        ui.note(format!("{line} · ended by {ended}"));
+        Ok(ExitCode::from(if ended == "interrupted" { 130 } else { 0 }))
+    }
+
+    fn run_inputs(&self, model: &Model) -> Result<ExitCode> {
+        let inputs = self
+            .input
+            .iter()
+            .map(|text| {
+                let (name, value) = text.split_once('=').with_context(|| format!("--input {text}: expected NAME=VALUE"))?;
+                let tensor = match tensor_file::parse_numbers(value) {
+                    Some(tensor) => tensor,
+                    None => tensor_file::read(Path::new(value), name)?,
+                };
+                Ok((name.to_owned(), tensor))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let rows = if self.all_logits { Rows::All } else { Rows::Last };
+        let outputs = model.session()?.run(&inputs, rows)?;
+        let files = match &self.output {
+            Some(path) => tensor_file::write(path, &outputs)?,
+            None => Vec::new(),
+        };
+        let mut out = std::io::stdout().lock();
+        for (name, tensor) in &outputs {
+            writeln!(out, "{name}: {:?}{:?}", tensor.dtype(), tensor.dims())?;
+        }
+        for file in files {
+            writeln!(out, "wrote {}", file.display())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Model and prompt from the positional arguments.
+fn arguments(given: &[String]) -> Result<(Option<PathBuf>, Option<String>)> {
+    match given {
+        [] => Ok((None, None)),
+        [one] if looks_like_model(one) => Ok((Some(PathBuf::from(one)), None)),
+        [one] => Ok((None, Some(one.clone()).filter(|p| p != "-"))),
+        [model, prompt] => Ok((Some(PathBuf::from(model)), Some(prompt.clone()).filter(|p| p != "-"))),
+        more => bail!("{} arguments given; at most MODEL and PROMPT are taken, quote the prompt", more.len()),
+    }
+}
+
+/// An existing path, a name with a model's ending, or a path without white space; anything else is
+/// a prompt, so that a sentence with a slash in it stays one.
+fn looks_like_model(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    Path::new(text).exists()
+        || lower.ends_with(".model")
+        || lower.ends_with(".gguf")
+        || (text.contains('/') && !text.contains(char::is_whitespace))
+}
+
+/// The prompt from stdin, with one final line end left out.
+fn read_prompt() -> Result<String> {
+    let mut stdin = std::io::stdin().lock();
+    if stdin.is_terminal() {
+        bail!("no prompt given; add one in quotes, pipe one in, or use `tallow chat` to talk");
+    }
+    let mut text = String::new();
+    stdin.read_to_string(&mut text).context("the prompt on stdin is not UTF-8")?;
+    Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_argument_is_a_model_only_where_it_looks_like_one() {
+        let prompt = |t: &str| arguments(&[t.to_owned()]).unwrap().1;
+        assert_eq!(prompt("a.model"), None);
+        assert_eq!(prompt("x/y"), None);
+        assert_eq!(prompt("What is 1/2 + 1/4?").as_deref(), Some("What is 1/2 + 1/4?"));
+        assert_eq!(prompt("Hello").as_deref(), Some("Hello"));
+        assert!(arguments(&["a".into(), "b".into(), "c".into()]).is_err());
+    }
+}

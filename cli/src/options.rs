@@ -1,0 +1,192 @@
+//! Options that several subcommands share.
+
+use crate::ui::{self, Ui};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use std::path::{Path, PathBuf};
+use tallow::executor::sampling::SamplingParams;
+use tallow::import::{Progress, TensorReport};
+use tallow::{CacheType, Engine, Model, ModelOptions};
+
+/// Where the graph comes from.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum GraphPath {
+    /// The graph section where there is one, else the family.
+    #[default]
+    Auto,
+    /// The graph section.
+    Graph,
+    /// The family that the config names.
+    Family,
+    /// The program section.
+    Program,
+}
+
+impl From<GraphPath> for tallow::Path {
+    fn from(path: GraphPath) -> Self {
+        match path {
+            GraphPath::Auto => tallow::Path::Auto,
+            GraphPath::Graph => tallow::Path::Graph,
+            GraphPath::Family => tallow::Path::Family,
+            GraphPath::Program => tallow::Path::Program,
+        }
+    }
+}
+
+/// Element type of the key-value cache.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Cache {
+    /// f16 for models with block-encoded matrices, else f32.
+    #[default]
+    Auto,
+    /// Exact.
+    F32,
+    /// Half precision.
+    F16,
+}
+
+/// How a model is loaded.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Loading")]
+pub struct LoadOptions {
+    /// Where the graph comes from.
+    #[arg(long, value_enum, default_value_t)]
+    pub path: GraphPath,
+    /// Run the plain interpreter in f32: slow, and what everything else is checked against.
+    #[arg(long)]
+    pub reference: bool,
+    /// Number of threads; 0 is one per physical core.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub threads: usize,
+    /// Element type of the key-value cache.
+    #[arg(long, value_enum, default_value_t)]
+    pub cache: Cache,
+    /// Most tokens that the context may hold; by default what the model's config says.
+    #[arg(long, value_name = "N")]
+    pub context: Option<usize>,
+}
+
+impl LoadOptions {
+    fn model_options(&self) -> ModelOptions {
+        let mut options = ModelOptions { path: self.path.into(), ..ModelOptions::default() };
+        options.program.engine = if self.reference { Engine::Reference } else { Engine::Cpu };
+        options.program.threads = self.threads;
+        options.program.context = self.context;
+        options.program.cache = match self.cache {
+            Cache::Auto => CacheType::Auto,
+            Cache::F32 => CacheType::F32,
+            Cache::F16 => CacheType::F16,
+        };
+        options
+    }
+
+    /// The model at `source`, imported into the cache first where needed; the embedded one without a
+    /// source.
+    pub fn load(&self, source: Option<&Path>, ui: &Ui) -> Result<Model> {
+        let options = self.model_options();
+        let model = match source {
+            None => Model::storyteller_with(&options)?,
+            Some(source) => Model::open_with(resolve(source, ui)?, &options)?,
+        };
+        model.notes().for_each(|note| ui.warn(note));
+        Ok(model)
+    }
+}
+
+/// The `.model` file for a source, imported into the cache first where needed.
+pub fn resolve(source: &Path, ui: &Ui) -> Result<PathBuf> {
+    let mut bar = ImportBar::new(ui);
+    let resolved = tallow::library::resolve(source, &mut bar)?;
+    bar.bar.finish_and_clear();
+    if let Some(report) = &resolved.imported {
+        ui.note(format!("imported {} to {} ({})", source.display(), resolved.path.display(), ui::bytes(report.totals.bytes)));
+        report.warnings.iter().for_each(|w| ui.warn(w));
+    }
+    Ok(resolved.path)
+}
+
+/// How the next token is chosen.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Sampling (by default what the model's config says)")]
+pub struct SamplingOptions {
+    /// Randomness; 0 always takes the likeliest token.
+    #[arg(long, value_name = "T")]
+    temperature: Option<f32>,
+    /// Keep the N likeliest tokens; 0 is off.
+    #[arg(long, value_name = "N")]
+    top_k: Option<usize>,
+    /// Keep the likeliest tokens that together reach this probability; 1 is off.
+    #[arg(long, value_name = "P")]
+    top_p: Option<f32>,
+    /// Keep tokens at least this many times as likely as the likeliest; 0 is off.
+    #[arg(long, value_name = "P")]
+    min_p: Option<f32>,
+    /// Make tokens that occurred less likely; 1 is off.
+    #[arg(long, value_name = "R")]
+    repetition_penalty: Option<f32>,
+    /// Seed of the random numbers: the same seed gives the same text. By default another one each time.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl SamplingOptions {
+    /// The model's sampling with what the command line overrides.
+    pub fn over(&self, model: &Model) -> Result<SamplingParams> {
+        let clock = || {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(0, |d| d.as_nanos() as u64)
+        };
+        let mut params = model.sampling(self.seed.unwrap_or_else(clock))?;
+        if let Some(temperature) = self.temperature {
+            params.temperature = temperature;
+        }
+        if let Some(top_k) = self.top_k {
+            params.top_k = top_k;
+        }
+        if let Some(top_p) = self.top_p {
+            params.top_p = top_p;
+        }
+        if let Some(min_p) = self.min_p {
+            params.min_p = min_p;
+        }
+        if let Some(penalty) = self.repetition_penalty {
+            params.repetition_penalty = penalty;
+        }
+        Ok(params)
+    }
+}
+
+/// Shows an import as a bar, and stops it on Ctrl-C.
+pub struct ImportBar<'a> {
+    ui: &'a Ui,
+    /// The bar; hidden where there is no terminal.
+    pub bar: ProgressBar,
+}
+
+impl<'a> ImportBar<'a> {
+    /// A bar that appears once the total is known.
+    pub fn new(ui: &'a Ui) -> Self {
+        ImportBar { ui, bar: ProgressBar::hidden() }
+    }
+}
+
+impl Progress for ImportBar<'_> {
+    fn start(&mut self, _tensors: usize, bytes: u64) {
+        self.bar = self.ui.bytes_bar(bytes, "importing");
+    }
+
+    fn tensor(&mut self, report: &TensorReport, source_bytes: u64) {
+        self.bar.set_message(report.name.clone());
+        self.bar.inc(source_bytes);
+    }
+
+    fn cancelled(&self) -> bool {
+        ui::interrupted()
+    }
+}
+
+/// A path that must exist.
+pub fn existing(path: &Path) -> Result<()> {
+    std::fs::metadata(path).map(|_| ()).with_context(|| format!("{} cannot be opened", path.display()))
+}

@@ -1,0 +1,150 @@
+//! What the command shows beside its answers: progress bars, notes, errors; and interrupts.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first Ctrl-C only sets a flag, so that work in progress can clean up behind
+/// itself; the second one ends the process.
+pub fn watch_interrupt() {
+    // Without a handler Ctrl-C ends the process at once: worse, but no reason not to work.
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    });
+}
+
+/// Whether Ctrl-C was pressed.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// Where notes go, and whether they may be coloured or drawn.
+pub struct Ui {
+    quiet: bool,
+    colour: bool,
+}
+
+impl Ui {
+    /// Colours and bars are for terminals only, and `NO_COLOR` is respected.
+    pub fn new(quiet: bool) -> Self {
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Ui { quiet, colour }
+    }
+
+    /// Whether only answers and errors are wanted.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// A line on stderr.
+    pub fn note(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+
+    /// A warning on stderr.
+    pub fn warn(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            eprintln!("{} {text}", self.paint("warning:", "33"));
+        }
+    }
+
+    /// An error on stderr, with its causes where they add something.
+    pub fn error(&self, error: &anyhow::Error) {
+        let mut text = error.to_string();
+        for cause in error.chain().skip(1) {
+            let cause = cause.to_string();
+            if !text.contains(&cause) {
+                text = format!("{text}: {cause}");
+            }
+        }
+        eprintln!("{} {text}", self.paint("error:", "31"));
+    }
+
+    fn paint(&self, text: &str, colour: &str) -> String {
+        if self.colour { format!("\x1b[1;{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// A bar over `total` bytes, drawn on a terminal only.
+    pub fn bytes_bar(&self, total: u64, what: &str) -> ProgressBar {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(total);
+        let style = "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} {wide_msg}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.set_prefix(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+}
+
+/// The exit code of an error.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    for cause in error.chain() {
+        if let Some(e) = cause.downcast_ref::<tallow::Error>() {
+            return e.exit_code();
+        }
+        if let Some(e) = cause.downcast_ref::<tallow::format::FormatError>() {
+            return if e.is_unsupported() { 4 } else { 3 };
+        }
+    }
+    2
+}
+
+/// Whether the reader of our output went away, as `tallow cat … | head` does.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// `1234567` as `1.2 MB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// The most memory that this process had resident, where the system tells.
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Rows as columns that line up: numbers to the right, text to the left, two spaces between.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let numeric = |c: usize| {
+        rows.iter().skip(1).filter_map(|r| r.get(c)).all(|t| t.is_empty() || t.starts_with(|ch: char| ch.is_ascii_digit()))
+    };
+    let right: Vec<bool> = (0..columns).map(numeric).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(c, text)| if right[c] { format!("{text:>w$}", w = widths[c]) } else { format!("{text:<w$}", w = widths[c]) })
+            .collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,233 @@
+//! The command end to end: text, graph runs, imports, and what bad input gives.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/goldens").join(name)
+}
+
+/// The command with a cache folder of its own.
+fn tallow(cache: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallow"));
+    command.env("TALLOW_CACHE", cache).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let cache = tempfile::tempdir().unwrap();
+    tallow(cache.path()).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The exit code and what stderr says of an error: exactly one line that begins with `error:`.
+fn error(output: &Output) -> (i32, String) {
+    let stderr = text(&output.stderr);
+    let errors: Vec<_> = stderr.lines().filter(|l| l.starts_with("error:")).collect();
+    assert_eq!(errors.len(), 1, "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    (output.status.code().unwrap(), stderr.clone())
+}
+
+#[test]
+fn stdout_holds_the_story_and_stderr_the_statistics() {
+    let out = run(&["run", "Tell me a story about a fox.", "--temperature", "0"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let story = text(&out.stdout);
+    assert!(story.starts_with("Once upon a time") && story.ends_with('\n'), "{story}");
+    let statistics = text(&out.stderr);
+    assert!(statistics.contains("prefill") && statistics.contains("decode"), "{statistics}");
+    let quiet = run(&["--quiet", "run", "Tell me a story about a fox.", "--temperature", "0"]);
+    assert_eq!((text(&quiet.stdout), text(&quiet.stderr)), (story, String::new()));
+}
+
+#[test]
+fn a_prompt_may_come_on_stdin_and_json_is_one_object() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut child = tallow(cache.path())
+        .args(["run", "--json", "--seed", "3", "-n", "12"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all("A story about a crow, please.\n".as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(value["tokens"], 12);
+    assert_eq!(value["ended"], "length");
+    assert_eq!(value["ids"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn chat_keeps_history_and_knows_its_commands() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut child = tallow(cache.path())
+        .args(["chat", "--temperature", "0", "-n", "10"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = "Tell me about Pip the fox.\n/what\n/reset\nTell me about Pip the fox.\n/exit\n";
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success());
+    let answers = text(&out.stdout);
+    let answers: Vec<_> = answers.lines().collect();
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(answers[0], answers[1]);
+    assert!(text(&out.stderr).contains("/what is no command"));
+}
+
+#[test]
+fn a_folder_runs_on_given_ids_and_is_imported_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = golden("qwen3-plain");
+    let go = |output: &Path| {
+        tallow(cache.path())
+            .args(["run", source.to_str().unwrap(), "--input", "input_ids=1,2,3", "--all-logits", "--output"])
+            .arg(output)
+            .output()
+            .unwrap()
+    };
+    let first = go(folder.path());
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stdout).contains("logits: F32[3, 96]"), "{}", text(&first.stdout));
+    assert!(text(&first.stderr).contains("imported"));
+    let second = go(&folder.path().join("all.safetensors"));
+    assert!(second.status.success() && !text(&second.stderr).contains("imported"));
+    let npy = std::fs::read(folder.path().join("logits.npy")).unwrap();
+    assert!(npy.starts_with(b"\x93NUMPY") && npy.len() == 128 + 3 * 96 * 4);
+    assert!(folder.path().join("all.safetensors").exists());
+    // The same file again as input.
+    let ids = folder.path().join("ids.npy");
+    let header = "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }";
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(header.as_bytes());
+    for id in [1i64, 2, 3] {
+        bytes.extend_from_slice(&id.to_le_bytes());
+    }
+    std::fs::write(&ids, bytes).unwrap();
+    let third = tallow(cache.path())
+        .args(["run", source.to_str().unwrap(), "--all-logits", "--output"])
+        .arg(folder.path().join("again"))
+        .arg("--input")
+        .arg(format!("input_ids={}", ids.display()))
+        .output()
+        .unwrap();
+    assert!(third.status.success(), "{}", text(&third.stderr));
+    assert_eq!(std::fs::read(folder.path().join("again/logits.npy")).unwrap(), npy);
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_named_with_what_is_expected() {
+    let (code, message) = error(&run(&["run", golden("qwen3-plain").to_str().unwrap(), "--input", "ids=1,2"]));
+    assert_eq!(code, 2);
+    assert!(message.contains("`ids`") && message.contains("input_ids: i64[S]"), "{message}");
+    let (code, message) = error(&run(&["run", golden("qwen3-plain").to_str().unwrap(), "--input", "input_ids=1,960"]));
+    assert_eq!(code, 3);
+    assert!(message.contains("960") && message.contains("96"), "{message}");
+}
+
+#[test]
+fn the_graph_compiles_to_text_and_to_hex() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, beginning) in [("g.txt", "graph"), ("g.hex", "")] {
+        let path = folder.path().join(name);
+        let out = run(&["compile", "-o", path.to_str().unwrap()]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with(beginning));
+    }
+    let hex = std::fs::read_to_string(folder.path().join("g.hex")).unwrap();
+    assert!(hex.trim().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
+    let (code, message) = error(&run(&["compile", "-o", folder.path().join("g.pdf").to_str().unwrap()]));
+    assert_eq!(code, 2);
+    assert!(message.contains(".txt or .hex"), "{message}");
+}
+
+#[test]
+fn a_model_that_cannot_run_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (code, message) = error(&run(&["run", "/no/such/file.model", "x"]));
+    assert_eq!(code, 3);
+    assert!(message.contains("/no/such/file.model"), "{message}");
+    let (code, _) = error(&run(&["run", &write("empty.model", b""), "x"]));
+    assert_eq!(code, 3);
+    let (code, message) = error(&run(&["run", &write("tiny.gguf", b"GGUF\x03\0\0\0"), "x"]));
+    assert_eq!(code, 3);
+    assert!(message.contains("tiny.gguf"), "{message}");
+    let (code, message) = error(&run(&["run", "--path", "program", "Hello"]));
+    assert_eq!(code, 4);
+    assert!(message.contains("program"), "{message}");
+    let (code, message) = error(&run(&["run", "--context", "8", "Tell me a story about a fox and a bear and a crow."]));
+    assert_eq!(code, 2);
+    assert!(message.contains("context of 8"), "{message}");
+    let (code, message) = error(&run(&["run", "--top-p", "1.5", "Hello"]));
+    assert_eq!(code, 2);
+    assert!(message.contains("1.5"), "{message}");
+}
+
+/// The limit on file sizes stands in for a full disk: writing fails in the middle.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_fills_up_while_importing_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 20; exec {} import {} -o {}/out.model",
+        env!("CARGO_BIN_EXE_tallow"),
+        golden("llama-plain").display(),
+        folder.path().display()
+    );
+    let out = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let (code, message) = error(&out);
+    assert_eq!(code, 3);
+    assert!(message.contains("out.model"), "{message}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_import_cut_short_at_any_place_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(golden("gguf/qwen3-plain.gguf")).unwrap();
+    for percent in [1, 25, 50, 90, 99] {
+        let source = folder.path().join("cut.gguf");
+        std::fs::write(&source, &whole[..whole.len() * percent / 100]).unwrap();
+        let output = folder.path().join("out");
+        std::fs::create_dir_all(&output).unwrap();
+        let out = run(&["import", source.to_str().unwrap(), "-o", output.join("x.model").to_str().unwrap()]);
+        let (code, message) = error(&out);
+        assert_eq!(code, 3, "{message}");
+        assert!(message.contains("cut.gguf"), "{message}");
+        assert_eq!(std::fs::read_dir(&output).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn an_existing_output_is_not_replaced_without_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("x.model");
+    std::fs::write(&output, "mine").unwrap();
+    let arguments = ["import", golden("qwen3-plain").to_str().unwrap(), "-o", output.to_str().unwrap()].map(str::to_owned);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (code, message) = error(&run(&arguments));
+    assert_eq!(code, 2);
+    assert!(message.contains("--force"), "{message}");
+    assert_eq!(std::fs::read(&output).unwrap(), b"mine");
+    let dry = run(&[&arguments[..], &["--dry-run"]].concat());
+    assert!(dry.status.success() && text(&dry.stdout).contains("encoding"));
+    assert_eq!(std::fs::read(&output).unwrap(), b"mine");
+    assert!(run(&[&arguments[..], &["--force"]].concat()).status.success());
+    assert!(std::fs::metadata(&output).unwrap().len() > 1000);
+}

@@ -1,0 +1,226 @@
+//! The CPU path: steps by kernels that read encoded weights as they lie in the file.
+//!
+//! Each row of every result is computed in one order, whatever the number of rows and threads, so
+//! that logits are the same to the bit however a text is cut into calls.
+
+use crate::cache::{Data, Part};
+use crate::error::{ExecutorError, Result};
+use crate::interpreter::attention::numbers;
+use crate::interpreter::layout::ids_of;
+use crate::interpreter::{Frame, rope as positions};
+use crate::kernels::activation::{Activation, activate, gated};
+use crate::kernels::attention::attention as attend;
+use crate::kernels::{
+    self, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows,
+};
+use crate::value::{Val, with_slice};
+use crate::weights::Weight;
+use candle_core::{DType, Device, Tensor};
+use tallow_compiler::Step;
+use tallow_ir::Op;
+
+/// What a step gives: its results, or nothing where the interpreter runs it.
+type Outcome = Result<Option<Vec<Val>>>;
+
+/// Runs one step where a kernel fits it; `None` leaves it to the interpreter.
+pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Outcome {
+    let one = |t: Result<Tensor>| t.map(|t| Some(vec![Val::Tensor(t)]));
+    let run = Run { team, step };
+    match (&step.op, operands) {
+        (Op::Matmul, [Val::Tensor(x), Val::Weight(w)]) if is_f32(x) => one(run.matmul(x, w)),
+        (Op::Matmul, [Val::Tensor(x), Val::Tensor(w)]) if is_f32(x) && is_f32(w) => one(run.matmul_computed(x, w)),
+        (Op::TokenEmbed, [Val::Tensor(ids), Val::Weight(w)]) => one(run.embed(ids, w)),
+        (Op::RmsNorm { eps }, [Val::Tensor(x), gain]) if is_f32(x) => {
+            let gain = gain.tensor(frame.caches)?;
+            one(run.map(x, |x, out| with_slice(&gain, |g| kernels::rms_norm(x, g, eps.get(), out, team))))
+        }
+        (Op::LayerNorm { eps }, [Val::Tensor(x), gain, bias]) if is_f32(x) => {
+            let (gain, bias) = (gain.tensor(frame.caches)?, bias.tensor(frame.caches)?);
+            one(run.map(x, |x, out| {
+                with_slice(&gain, |g| with_slice(&bias, |b| kernels::layer_norm(x, g, Some(b), eps.get(), out, team)))?
+            }))
+        }
+        (Op::SwiGlu | Op::GeGlu | Op::Glu | Op::FusedSwiGlu, [Val::Tensor(gate), Val::Tensor(up)]) if is_f32(gate) => {
+            let activation = match step.op {
+                Op::GeGlu => Activation::Gelu,
+                Op::Glu => Activation::Sigmoid,
+                _ => Activation::Silu,
+            };
+            one(run.map(gate, |g, out| with_slice(up, |u| gated(activation, g, u, out, team))))
+        }
+        (op, [Val::Tensor(x)]) if is_f32(x) => match activation(op) {
+            Some(kind) => one(run.map(x, |x, out| Ok(activate(kind, x, out, team)))),
+            None => Ok(None),
+        },
+        (Op::Rope { .. } | Op::RopeScaled { .. }, [Val::Tensor(x), pos]) if is_f32(x) && x.rank() == 3 => {
+            let pos = pos.tensor(frame.caches)?;
+            one(run.rope(x, &pos, frame))
+        }
+        (
+            Op::Sdpa { .. } | Op::SdpaWindow { .. } | Op::FlashAttention { .. } | Op::Attention { .. } | Op::SdpaCross { .. },
+            [Val::Tensor(q), k, v],
+        ) if is_f32(q) && q.rank() == 2 => run.attention(q, k, v, frame),
+        _ => Ok(None),
+    }
+}
+
+fn is_f32(t: &Tensor) -> bool {
+    t.dtype() == DType::F32
+}
+
+fn activation(op: &Op) -> Option<Activation> {
+    Some(match op {
+        Op::Silu => Activation::Silu,
+        Op::Gelu { approximate: true } => Activation::GeluTanh,
+        Op::Gelu { approximate: false } => Activation::Gelu,
+        Op::Sigmoid => Activation::Sigmoid,
+        Op::Tanh => Activation::Tanh,
+        Op::Relu => Activation::Relu,
+        _ => return None,
+    })
+}
+
+/// A step with the threads that run it.
+struct Run<'a> {
+    team: &'a Team,
+    step: &'a Step,
+}
+
+impl Run<'_> {
+    /// A kernel's error as this step's.
+    fn check(&self, outcome: std::result::Result<(), KernelError>) -> Result<()> {
+        outcome.map_err(|e| ExecutorError::Operand {
+            op: self.step.op.name(),
+            place: self.step.name.clone(),
+            cause: e.to_string(),
+        })
+    }
+
+    /// A tensor of x's shape that `f` fills.
+    fn map(
+        &self,
+        x: &Tensor,
+        f: impl FnOnce(&[f32], &mut [f32]) -> Result<std::result::Result<(), KernelError>>,
+    ) -> Result<Tensor> {
+        let mut out = vec![0f32; x.elem_count()];
+        self.check(with_slice(x, |x| f(x, &mut out))??)?;
+        Ok(Tensor::from_vec(out, x.shape(), &Device::Cpu)?)
+    }
+
+    fn rows<'w>(&self, weight: &'w Weight) -> Result<WeightRows<'w>> {
+        let view = weight.view()?;
+        let fault = |e: KernelError| ExecutorError::Weight { name: weight.name().into(), cause: e.to_string() };
+        let &[rows, k] = view.shape else {
+            return Err(ExecutorError::Weight {
+                name: weight.name().into(),
+                cause: format!("has shape {:?}, expected a matrix", view.shape),
+            });
+        };
+        let matrix = WeightRows::new(view.encoding, view.bytes, rows as usize, k as usize).map_err(fault)?;
+        match weight.scales() {
+            Some(scales) => matrix.with_scale(scales).map_err(fault),
+            None => Ok(matrix),
+        }
+    }
+
+    fn matmul(&self, x: &Tensor, weight: &Weight) -> Result<Tensor> {
+        let w = self.rows(weight)?;
+        let (m, dims) = self.product_shape(x, w.k(), w.rows())?;
+        let mut y = vec![0f32; m * w.rows()];
+        self.check(with_slice(x, |x| kernels::matmul(x, m, w.k(), &w, &mut y, self.team))?)?;
+        Ok(Tensor::from_vec(y, dims, &Device::Cpu)?)
+    }
+
+    fn matmul_computed(&self, x: &Tensor, w: &Tensor) -> Result<Tensor> {
+        let (n, k) = w.dims2()?;
+        let (m, dims) = self.product_shape(x, k, n)?;
+        let mut y = vec![0f32; m * n];
+        let team = self.team;
+        self.check(with_slice(x, |x| with_slice(w, |w| kernels::matmul_f32(x, m, k, w, n, &mut y, team)))??)?;
+        Ok(Tensor::from_vec(y, dims, &Device::Cpu)?)
+    }
+
+    /// Rows of x and the shape of the product.
+    fn product_shape(&self, x: &Tensor, k: usize, n: usize) -> Result<(usize, Vec<usize>)> {
+        let mut dims = x.dims().to_vec();
+        match dims.last_mut() {
+            Some(last) if *last == k => *last = n,
+            _ => {
+                return Err(ExecutorError::Operand {
+                    op: self.step.op.name(),
+                    place: self.step.name.clone(),
+                    cause: format!("x has shape {:?}, expected rows of {k}", x.dims()),
+                });
+            }
+        }
+        Ok((x.elem_count() / k.max(1), dims))
+    }
+
+    fn embed(&self, ids: &Tensor, weight: &Weight) -> Result<Tensor> {
+        let w = self.rows(weight)?;
+        let rows = ids_of(self.step, ids, w.rows())?;
+        let mut out = vec![0f32; rows.len() * w.k()];
+        self.check(gather_rows(&w, &rows, &mut out, self.team))?;
+        let mut dims = ids.dims().to_vec();
+        dims.push(w.k());
+        Ok(Tensor::from_vec(out, dims, &Device::Cpu)?)
+    }
+
+    fn rope(&self, x: &Tensor, pos: &Tensor, frame: &Frame<'_>) -> Result<Tensor> {
+        let (tokens, heads, width) = x.dims3()?;
+        let places = positions::positions(pos, tokens)?;
+        let table = positions::table(&self.step.op, &places, frame.length);
+        let (Some((angles, cos, sin)), true) = (table, places.len() == tokens) else {
+            return Err(ExecutorError::Operand {
+                op: self.step.op.name(),
+                place: self.step.name.clone(),
+                cause: format!("{} positions for {tokens} tokens", places.len()),
+            });
+        };
+        let rotary = 2 * angles.frequencies.len();
+        let layout = match self.step.op {
+            Op::RopeScaled { interleaved: true, .. } => RopeLayout::Interleaved,
+            _ => RopeLayout::HalfSplit,
+        };
+        self.map(x, |x, out| {
+            out.copy_from_slice(x);
+            Ok(kernels::rope(out, heads, width, rotary, layout, &cos, &sin, self.team))
+        })
+    }
+
+    fn attention(&self, q: &Tensor, k: &Val, v: &Val, frame: &Frame<'_>) -> Outcome {
+        let Some(n) = numbers(&self.step.op) else { return Ok(None) };
+        if n.window > 0 && !n.causal {
+            return Ok(None);
+        }
+        let spec = AttentionSpec {
+            heads: n.heads,
+            kv_heads: n.kv_heads,
+            head_dim: n.head_dim,
+            causal: n.causal,
+            window: (n.window > 0).then_some(n.window),
+            scale: n.scale,
+            softcap: (n.softcap > 0.0).then_some(n.softcap),
+        };
+        let s = q.elem_count() / (n.heads * n.head_dim);
+        let y = match (k, v) {
+            (Val::Cache(a, Part::Key), Val::Cache(b, Part::Value)) if a == b => {
+                let cache = &frame.caches[*a as usize];
+                match (cache.side(Part::Key).0, cache.side(Part::Value).0) {
+                    (Data::F32(k), Data::F32(v)) => self.attend(&spec, q, s, k, v)?,
+                    (Data::F16(k), Data::F16(v)) => self.attend(&spec, q, s, k, v)?,
+                    (Data::F32(_), Data::F16(_)) | (Data::F16(_), Data::F32(_)) => return Ok(None),
+                }
+            }
+            _ => {
+                let (k, v) = (k.tensor(frame.caches)?, v.tensor(frame.caches)?);
+                with_slice(&k, |k| with_slice(&v, |v| self.attend(&spec, q, s, k, v)))???
+            }
+        };
+        Ok(Some(vec![Val::Tensor(y)]))
+    }
+
+    fn attend<T: KvElement>(&self, spec: &AttentionSpec, q: &Tensor, s: usize, k: &[T], v: &[T]) -> Result<Tensor> {
+        self.map(q, |q, out| Ok(attend(spec, q, s, k, v, None, out, self.team)))
+    }
+}

@@ -1,0 +1,131 @@
+//! Attention in all forms.
+
+use super::elementwise::softmax;
+use super::layout::operand;
+use crate::error::Result;
+use candle_core::{Device, Tensor};
+use tallow_compiler::Step;
+use tallow_ir::Op;
+
+/// The numbers of an attention operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Numbers {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// Values per head.
+    pub head_dim: usize,
+    /// Whether later keys are hidden.
+    pub causal: bool,
+    /// Keys that a query sees, itself included; 0: all.
+    pub window: usize,
+    /// Factor on scores.
+    pub scale: f32,
+    /// Cap on scores; 0: none.
+    pub softcap: f32,
+}
+
+/// The numbers of `op`; `None` for another operation.
+pub(crate) fn numbers(op: &Op) -> Option<Numbers> {
+    let (heads, kv_heads, head_dim, causal, window, scale, softcap) = match *op {
+        Op::Sdpa { heads, kv_heads, head_dim, causal } => (heads, kv_heads, head_dim, causal, 0, None, 0.0),
+        Op::SdpaCross { heads, head_dim } => (heads, heads, head_dim, false, 0, None, 0.0),
+        Op::SdpaWindow { heads, head_dim, window } => (heads, heads, head_dim, true, window, None, 0.0),
+        Op::FlashAttention { heads, kv_heads, head_dim } => (heads, kv_heads, head_dim, true, 0, None, 0.0),
+        Op::Attention { heads, kv_heads, head_dim, causal, window, scale, softcap } => {
+            (heads, kv_heads, head_dim, causal, window, Some(scale.get()), softcap.get())
+        }
+        _ => return None,
+    };
+    let scale = scale.unwrap_or(1.0 / (head_dim as f32).sqrt());
+    Some(Numbers {
+        heads: heads as usize,
+        kv_heads: kv_heads as usize,
+        head_dim: head_dim as usize,
+        causal,
+        window: window as usize,
+        scale,
+        softcap,
+    })
+}
+
+/// q, k, v and an optional additive mask; the result has q's form.
+pub(super) fn attention(step: &Step, x: &[Tensor]) -> Result<Tensor> {
+    let Some(n) = numbers(&step.op) else { return Err(operand(step, "no attention".into())) };
+    let q = heads_first(&x[0], n.heads, n.head_dim)?;
+    let k = heads_first(&x[1], n.kv_heads, n.head_dim)?;
+    let v = heads_first(&x[2], n.kv_heads, n.head_dim)?;
+    let (batch, _, s, d) = q.dims4()?;
+    let t = k.dim(2)?;
+    // Grouped heads repeat consecutively.
+    let spread = |x: &Tensor| -> Result<Tensor> {
+        let group = n.heads / n.kv_heads;
+        Ok(x.unsqueeze(2)?.expand((batch, n.kv_heads, group, t, d))?.reshape((batch, n.heads, t, d))?)
+    };
+    let (k, v) = (spread(&k)?, spread(&v)?);
+    let mut scores = (q.matmul(&k.t()?)? * f64::from(n.scale))?;
+    if n.softcap > 0.0 {
+        let cap = f64::from(n.softcap);
+        scores = ((scores / cap)?.tanh()? * cap)?;
+    }
+    if let Some(mask) = visible(s, t, &n) {
+        scores = scores.broadcast_add(&Tensor::from_vec(mask, (s, t), &Device::Cpu)?)?;
+    }
+    if let Some(mask) = x.get(3) {
+        scores = scores.broadcast_add(mask)?;
+    }
+    let y = softmax(&scores, -1)?.matmul(&v)?;
+    if x[0].rank() == 4 {
+        return Ok(y);
+    }
+    Ok(y.squeeze(0)?.transpose(0, 1)?.contiguous()?.reshape(x[0].dims())?)
+}
+
+/// `[B, heads, tokens, head_dim]` from any of the three forms.
+fn heads_first(x: &Tensor, heads: usize, head_dim: usize) -> Result<Tensor> {
+    if x.rank() == 4 {
+        return Ok(x.contiguous()?);
+    }
+    let tokens = x.elem_count() / (heads * head_dim);
+    Ok(x.reshape((1, tokens, heads, head_dim))?.transpose(1, 2)?.contiguous()?)
+}
+
+/// The additive mask `[s, t]` of causality and window; `None` where everything is visible. Query
+/// `i` stands at key `t − s + i`.
+fn visible(s: usize, t: usize, n: &Numbers) -> Option<Vec<f32>> {
+    if !n.causal && n.window == 0 {
+        return None;
+    }
+    let mut mask = Vec::with_capacity(s * t);
+    for i in 0..s {
+        let here = (t + i) as i64 - s as i64;
+        for j in 0..t as i64 {
+            let late = n.causal && j > here;
+            let early = n.window > 0 && j <= here - n.window as i64;
+            mask.push(if late || early { f32::NEG_INFINITY } else { 0.0 });
+        }
+    }
+    Some(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(causal: bool, window: usize) -> Numbers {
+        Numbers { heads: 1, kv_heads: 1, head_dim: 2, causal, window, scale: 1.0, softcap: 0.0 }
+    }
+
+    #[test]
+    fn a_window_of_w_sees_w_keys_and_the_last_query_meets_the_last_key() {
+        let seen = |s, t, n: &Numbers| -> Vec<usize> {
+            let mask = visible(s, t, n).unwrap();
+            mask.chunks(t).map(|row| row.iter().filter(|&&m| m == 0.0).count()).collect()
+        };
+        assert_eq!(seen(3, 5, &numbers(true, 0)), [3, 4, 5]);
+        assert_eq!(seen(3, 5, &numbers(true, 2)), [2, 2, 2]);
+        assert_eq!(seen(2, 2, &numbers(true, 3)), [1, 2]);
+        assert!(visible(2, 2, &numbers(false, 0)).is_none());
+    }
+}

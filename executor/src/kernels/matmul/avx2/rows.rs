@@ -1,0 +1,256 @@
+//! Four rows of weights with one row of activations, straight from the stored bytes.
+//!
+//! A vector holds the same half of blocks `j` and `j + 4` of a group in its two lanes, so that a
+//! block is summed within a lane.
+
+use super::super::super::WeightRows;
+use super::super::super::disjoint::Disjoint;
+use super::super::activations::{Activations, Row};
+use super::super::groups::{BLOCKS, group_bytes, unit};
+use super::super::put;
+use super::kquants::{q2k, q3k, q4k, q5k, q6k};
+use super::reduce::{add_lanes, sums_i16, sums_i32};
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+/// The block encodings, as constants for [`range`].
+pub(super) const Q8: u8 = 0;
+pub(super) const Q4: u8 = 1;
+pub(super) const Q2K: u8 = 2;
+pub(super) const Q3K: u8 = 3;
+pub(super) const Q4K: u8 = 4;
+pub(super) const Q5K: u8 = 5;
+pub(super) const Q6K: u8 = 6;
+
+/// Rows of weights at once, so that the end of one sum overlaps with the next.
+const ROWS: usize = 4;
+/// Bytes ahead of the current group that are asked for; the processor's own prefetch stops at
+/// the end of a page.
+const AHEAD: usize = 2048;
+
+/// The outputs of the rows `range` of `w` for all rows of `x`.
+///
+/// # Safety
+/// `KIND` must be the encoding of `w`, whose rows hold as many values as those of `x`.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn range<const KIND: u8>(
+    x: &Activations,
+    w: &WeightRows<'_>,
+    range: Range<usize>,
+    y: &Disjoint<'_, f32>,
+) {
+    // A constant here, where `group_bytes` is not.
+    let step = match KIND {
+        Q8 => 272,
+        Q2K => 84,
+        Q3K => 110,
+        Q4 | Q4K => 144,
+        Q5K => 176,
+        _ => 210,
+    };
+    debug_assert_eq!(step, group_bytes(w.encoding()));
+    let row_bytes = w.row_bytes();
+    let (groups, rest) = (row_bytes / step, row_bytes % step / w.encoding().block_bytes());
+    let unit = unit(w.encoding());
+    for n in range.clone().step_by(ROWS) {
+        let rows = n..range.end.min(n + ROWS);
+        // A short tile repeats its last row.
+        let mut starts = [w.bytes().as_ptr(); ROWS];
+        for (i, start) in starts.iter_mut().enumerate() {
+            *start = start.wrapping_add((n + i).min(rows.end - 1) * row_bytes);
+        }
+        for m in 0..x.m() {
+            let x = x.row(m);
+            let mut acc = [_mm256_setzero_ps(); ROWS];
+            for g in 0..groups {
+                for (start, acc) in starts.iter().zip(&mut acc) {
+                    let at = start.wrapping_add(g * step);
+                    prefetch(at, step);
+                    // SAFETY: a whole group of a row of the encoding `KIND`.
+                    *acc = unsafe { group::<KIND, true>(at, BLOCKS, &x, g, *acc) };
+                }
+            }
+            if rest > 0 {
+                for (start, acc) in starts.iter().zip(&mut acc) {
+                    let at = start.wrapping_add(groups * step);
+                    // SAFETY: the blocks after the last whole group.
+                    *acc = unsafe { group::<KIND, false>(at, rest, &x, groups, *acc) };
+                }
+            }
+            let mut out = [0.0; ROWS];
+            for (out, acc) in out.iter_mut().zip(acc) {
+                *out = add_lanes(acc) * unit;
+            }
+            put(y, w.rows(), m, rows.clone(), &out);
+        }
+    }
+}
+
+/// Adds the terms of one group to the lanes.
+///
+/// # Safety
+/// `count` blocks (8 when `FULL`) of the encoding `KIND` must be readable at `w`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn group<const KIND: u8, const FULL: bool>(
+    w: *const u8,
+    count: usize,
+    x: &Row<'_>,
+    g: usize,
+    acc: __m256,
+) -> __m256 {
+    // SAFETY: the caller's promise; super-blocks are always full.
+    unsafe {
+        match KIND {
+            Q8 => q8::<FULL>(w, count, x, g, acc),
+            Q4 => q4::<FULL>(w, count, x, g, acc),
+            Q2K => q2k(&*w.cast(), x, g, acc),
+            Q3K => q3k(&*w.cast(), x, g, acc),
+            Q4K => q4k(&*w.cast(), x, g, acc),
+            Q5K => q5k(&*w.cast(), x, g, acc),
+            _ => q6k(&*w.cast(), x, g, acc),
+        }
+    }
+}
+
+/// Asks for the cache lines of `len` bytes that lie [`AHEAD`] of `at`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn prefetch(at: *const u8, len: usize) {
+    for line in (0..len).step_by(64) {
+        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD + line).cast());
+    }
+}
+
+/// 16 bytes at `low` and 16 at `high`, in the two lanes.
+///
+/// # Safety
+/// They must be readable.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn load_two(low: *const u8, high: *const u8) -> __m256i {
+    // SAFETY: the caller's promise; the loads need no alignment.
+    unsafe { _mm256_loadu2_m128i(high.cast(), low.cast()) }
+}
+
+/// The codes of activations of half `half` of blocks `j` and `j + 4` of group `g`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn load_x(x: &Row<'_>, g: usize, j: usize, half: usize) -> __m256i {
+    let codes = x.codes[g].as_chunks::<32>().0;
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_loadu_si256(codes[j * 2 + half].as_ptr().cast()) }
+}
+
+/// The sixteen sums of codes of activations of group `g`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn load_sums(x: &Row<'_>, g: usize) -> __m256i {
+    // SAFETY: sixteen numbers of 16 bits.
+    unsafe { _mm256_loadu_si256(x.sums[g].as_ptr().cast()) }
+}
+
+/// Adds eight terms, times the scales of the activations of group `g`, to the lanes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn add_terms(x: &Row<'_>, g: usize, terms: __m256, acc: __m256) -> __m256 {
+    // SAFETY: eight numbers of 32 bits.
+    let scales = unsafe { _mm256_loadu_ps(x.scales[g].as_ptr()) };
+    _mm256_add_ps(acc, _mm256_mul_ps(scales, terms))
+}
+
+/// The eight scales of a group's blocks, which are `STEP` bytes apart; those from `count` on are
+/// zero.
+///
+/// # Safety
+/// `count` blocks (8 when `FULL`) must be readable from `at` on.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn scales<const STEP: usize, const FULL: bool>(at: *const u8, count: usize) -> __m256 {
+    // Put together in general registers, since the vector units are busy with the codes.
+    let mut words = [0_u64; 2];
+    for (j, word) in words.iter_mut().enumerate() {
+        for i in 0..4 {
+            if FULL || j * 4 + i < count {
+                // SAFETY: the block is readable; the read needs no alignment.
+                let scale = unsafe { at.add((j * 4 + i) * STEP).cast::<u16>().read_unaligned() };
+                *word |= u64::from(scale) << (16 * i);
+            }
+        }
+    }
+    let words = _mm_set_epi64x(words[1] as i64, words[0] as i64);
+    _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(words))
+}
+
+/// The codes of half `half` of blocks `j` and `j + 4`, whose halves are 16 bytes of
+/// [`STEP`](scales)-byte blocks; blocks from `count` on are zero.
+///
+/// # Safety
+/// As [`scales`].
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn load_blocks<const STEP: usize, const FULL: bool>(
+    w: *const u8,
+    j: usize,
+    half: usize,
+    count: usize,
+) -> __m256i {
+    let at = w.wrapping_add(j * STEP + 2 + half * 16);
+    // SAFETY: blocks below `count` are readable.
+    unsafe {
+        if FULL || j + 4 < count {
+            load_two(at, at.add(4 * STEP))
+        } else if j < count {
+            _mm256_zextsi128_si256(_mm_loadu_si128(at.cast()))
+        } else {
+            _mm256_setzero_si256()
+        }
+    }
+}
+
+/// # Safety
+/// As [`group`].
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn q8<const FULL: bool>(w: *const u8, count: usize, x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+    let ones = _mm256_set1_epi16(1);
+    let mut products = [_mm256_setzero_si256(); 4];
+    for (j, product) in products.iter_mut().enumerate() {
+        for half in 0..2 {
+            // SAFETY: the caller's promise.
+            let w = unsafe { load_blocks::<34, FULL>(w, j, half, count) };
+            // |w| ≤ 128 and |x| ≤ 127: two products fit 16 bits.
+            let x = _mm256_sign_epi8(load_x(x, g, j, half), w);
+            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), x);
+            *product = _mm256_add_epi32(*product, _mm256_madd_epi16(pairs, ones));
+        }
+    }
+    // SAFETY: the caller's promise.
+    let scales = unsafe { scales::<34, FULL>(w, count) };
+    let terms = _mm256_mul_ps(scales, _mm256_cvtepi32_ps(sums_i32(products)));
+    add_terms(x, g, terms, acc)
+}
+
+/// # Safety
+/// As [`group`].
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn q4<const FULL: bool>(w: *const u8, count: usize, x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+    let mask = _mm256_set1_epi8(15);
+    let mut products = [_mm256_setzero_si256(); 4];
+    for (j, product) in products.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let w = unsafe { load_blocks::<18, FULL>(w, j, 0, count) };
+        let high = _mm256_and_si256(_mm256_srli_epi16::<4>(w), mask);
+        // Two products are at most 15 · 127 · 2, eight such sums fit 16 bits.
+        *product = _mm256_add_epi16(
+            _mm256_maddubs_epi16(_mm256_and_si256(w, mask), load_x(x, g, j, 0)),
+            _mm256_maddubs_epi16(high, load_x(x, g, j, 1)),
+        );
+    }
+    // SAFETY: the caller's promise.
+    let scales = unsafe { scales::<18, FULL>(w, count) };
+    let offsets = _mm256_madd_epi16(load_sums(x, g), _mm256_set1_epi16(8));
+    let products = _mm256_sub_epi32(sums_i16::<true>(products), offsets);
+    add_terms(x, g, _mm256_mul_ps(scales, _mm256_cvtepi32_ps(products)), acc)
+}

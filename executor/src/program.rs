@@ -1,0 +1,152 @@
+//! A program: plans with their weights, ready for sessions.
+
+use crate::error::{ExecutorError, Result};
+use crate::interpreter::{self, Frame};
+use crate::kernels::Team;
+use crate::value::Val;
+use crate::weights::{Weight, WeightSource};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tallow_compiler::{Plan, lower, passes};
+use tallow_ir::Graph;
+use tallow_ir::verify::Verified;
+
+/// The name of the output that holds logits.
+pub const LOGITS: &str = "logits";
+
+/// Which code runs the steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// CPU kernels that multiply by encoded weights; the interpreter where there is none.
+    #[default]
+    Cpu,
+    /// The interpreter alone, in `f32` throughout: the oracle.
+    Reference,
+}
+
+/// Element type of the key-value cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheType {
+    /// `f16` where the model has block-encoded matrices, else `f32`; the reference always `f32`.
+    #[default]
+    Auto,
+    /// Exact.
+    F32,
+    /// Half precision.
+    F16,
+}
+
+/// How to load and run.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramOptions {
+    /// Engine.
+    pub engine: Engine,
+    /// Threads; 0: one per physical core.
+    pub threads: usize,
+    /// Cache element type.
+    pub cache: CacheType,
+    /// Tokens that a session may hold; `None`: no limit.
+    pub context: Option<usize>,
+    /// Tokens of a prompt that run at once; bounds memory and changes no result.
+    pub chunk: usize,
+}
+
+impl Default for ProgramOptions {
+    fn default() -> Self {
+        ProgramOptions { engine: Engine::Cpu, threads: 0, cache: CacheType::Auto, context: None, chunk: 512 }
+    }
+}
+
+/// A plan with what stays the same from call to call.
+pub(crate) struct Loaded {
+    pub plan: Plan,
+    /// Weights and results of the prelude, by buffer.
+    pub fixed: Vec<Option<Val>>,
+}
+
+/// A verified graph with its weights, lowered: shared by sessions and threads.
+pub struct Program {
+    /// Every row of every output.
+    all: Loaded,
+    /// The last row of the logits; other outputs whole.
+    last: Loaded,
+    pub(crate) options: ProgramOptions,
+    pub(crate) half_cache: bool,
+    pub(crate) team: Team,
+}
+
+impl Program {
+    /// Lowers `graph` and finds its weights in `source`. No weight is decoded yet, but for those
+    /// that are combined before the first call.
+    pub fn new(graph: &Verified, source: Arc<dyn WeightSource>, options: ProgramOptions) -> Result<Self> {
+        let mut weights = HashMap::new();
+        let all = load(lower(graph)?, &source, &mut weights)?;
+        let cut = lower_last(graph.graph())?;
+        let last = load(cut, &source, &mut weights)?;
+        let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
+        let half_cache = options.engine != Engine::Reference
+            && match options.cache {
+                CacheType::Auto => blocks,
+                CacheType::F32 => false,
+                CacheType::F16 => true,
+            };
+        let team = match options.threads {
+            0 => Team::with_default_threads(),
+            n => Team::new(n),
+        }
+        .map_err(|e| ExecutorError::Threads(e.to_string()))?;
+        Ok(Program { all, last, options, half_cache, team })
+    }
+
+    /// The plan of all rows.
+    pub fn plan(&self) -> &Plan {
+        &self.all.plan
+    }
+
+    /// How this program was asked to run.
+    pub fn options(&self) -> &ProgramOptions {
+        &self.options
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.team.threads()
+    }
+
+    pub(crate) fn loaded(&self, rows: crate::Rows) -> &Loaded {
+        match rows {
+            crate::Rows::All => &self.all,
+            crate::Rows::Last => &self.last,
+        }
+    }
+}
+
+fn lower_last(graph: &Graph) -> Result<Plan> {
+    let cut = passes::last_row(graph, LOGITS)?;
+    let verified = tallow_ir::verify::verify(cut)
+        .map_err(|e| ExecutorError::Threads(format!("the last-row pass made a faulty graph; please report this: {e}")))?;
+    Ok(lower(&verified)?)
+}
+
+fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
+    let mut fixed: Vec<Option<Val>> = vec![None; plan.buffers as usize];
+    for w in &plan.weights {
+        let weight = match known.get(&w.name) {
+            Some(weight) => weight.clone(),
+            None => {
+                let weight = Arc::new(Weight::new(&w.name, source)?);
+                known.insert(w.name.clone(), weight.clone());
+                weight
+            }
+        };
+        fixed[w.buffer.0 as usize] = Some(Val::Weight(weight));
+    }
+    for step in &plan.prelude {
+        let operands: Vec<Val> = step.operands.iter().filter_map(|b| fixed[b.0 as usize].clone()).collect();
+        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0 };
+        for (buffer, value) in step.results.iter().zip(interpreter::step(step, &operands, &mut frame)?) {
+            fixed[buffer.0 as usize] = Some(value);
+        }
+    }
+    Ok(Loaded { plan, fixed })
+}

@@ -1,0 +1,278 @@
+//! From the description of a decoder to its graph.
+
+use super::{Activation, DecoderSpec, Gate, HeadNorm, Norm, NormPlaces, Projections};
+use crate::families::{FamilyError, Misshapen, TensorFaults, TensorShapes};
+use std::collections::HashSet;
+use tallow_ir::{DType, Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Value};
+
+/// Builds the graph of `spec`: `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`).
+///
+/// `hints` are lines about the config that go into an error about tensors.
+///
+/// # Errors
+/// Every missing tensor and every tensor of another shape, together.
+pub fn build(spec: &DecoderSpec, tensors: &dyn TensorShapes, hints: &[String]) -> Result<Graph, FamilyError> {
+    let mut builder = Builder {
+        spec,
+        tensors,
+        graph: Graph::new(),
+        faults: TensorFaults { model_type: spec.model_type.to_owned(), ..TensorFaults::default() },
+        seen: HashSet::new(),
+    };
+    builder.decoder().map_err(|source| FamilyError::Graph { model_type: spec.model_type.to_owned(), source })?;
+    if builder.faults.is_empty() {
+        return Ok(builder.graph);
+    }
+    builder.faults.hints = hints.to_vec();
+    Err(FamilyError::Tensors(builder.faults))
+}
+
+struct Builder<'a> {
+    spec: &'a DecoderSpec,
+    tensors: &'a dyn TensorShapes,
+    graph: Graph,
+    faults: TensorFaults,
+    seen: HashSet<String>,
+}
+
+type Built = Result<Value, IrError>;
+
+impl Builder<'_> {
+    fn decoder(&mut self) -> Result<(), IrError> {
+        let spec = self.spec;
+        let ids = self.graph.input("input_ids", TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)])))?;
+        let table = self.weight(&spec.embedding.tensor, &[spec.vocab, spec.hidden])?;
+        let rows = self.graph.op(Op::TokenEmbed, &[ids, table])?;
+        let mut h = self.scaled(rows, spec.embedding.scale)?;
+        self.graph.name(h, "embed");
+        for layer in 0..spec.layers.len() {
+            h = self.layer(layer, h)?;
+        }
+        let last = format!("{}{}", spec.names.prefix, spec.names.final_norm);
+        let h = self.norm(h, &last, spec.hidden, "final_norm")?;
+        let head = self.weight(&spec.head.tensor, &[spec.vocab, spec.hidden])?;
+        let raw = self.graph.op(Op::Matmul, &[h, head])?;
+        let scaled = self.scaled(raw, spec.head.scale)?;
+        let logits = self.soft_capped(scaled, spec.head.softcap)?;
+        self.graph.name(logits, "logits");
+        self.graph.output("logits", logits)
+    }
+
+    fn layer(&mut self, layer: usize, h: Value) -> Built {
+        let spec = self.spec;
+        let names = &spec.names;
+        let part = |p: &str| names.in_layer(layer, p);
+        let says = |what: &str| format!("layer{layer}.{what}");
+
+        let x = self.norm(h, &part(names.attention_norm), spec.hidden, &says("attn_norm"))?;
+        let mut branch = self.attention(layer, x)?;
+        if spec.places == NormPlaces::Around {
+            let name = part(names.attention_post_norm);
+            branch = self.norm(branch, &name, spec.hidden, &says("attn_post_norm"))?;
+        }
+        let branch = self.scaled(branch, spec.residual_scale)?;
+        let h = self.op(Op::Add, &[h, branch], says("attn_residual"))?;
+
+        let x = self.norm(h, &part(names.feed_forward_norm), spec.hidden, &says("ffn_norm"))?;
+        let mut branch = self.feed_forward(layer, x)?;
+        if spec.places == NormPlaces::Around {
+            let name = part(names.feed_forward_post_norm);
+            branch = self.norm(branch, &name, spec.hidden, &says("ffn_post_norm"))?;
+        }
+        let branch = self.scaled(branch, spec.residual_scale)?;
+        self.op(Op::Add, &[h, branch], says("out"))
+    }
+
+    fn attention(&mut self, layer: usize, x: Value) -> Built {
+        let spec = self.spec;
+        let (a, names, hidden) = (&spec.attention, &spec.names, spec.hidden);
+        let this = &spec.layers[layer];
+        let part = |p: &str| names.in_layer(layer, p);
+        let says = |what: &str| format!("layer{layer}.{what}");
+        let (q_width, kv_width) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
+
+        let (q, k, v) = match a.projections {
+            Projections::Separate => (
+                self.linear(x, &part(names.q), q_width, hidden, a.qkv_bias, says("q"))?,
+                self.linear(x, &part(names.k), kv_width, hidden, a.qkv_bias, says("k"))?,
+                self.linear(x, &part(names.v), kv_width, hidden, a.qkv_bias, says("v"))?,
+            ),
+            Projections::Fused => {
+                let width = q_width + 2 * kv_width;
+                let name = part(names.qkv);
+                let all = self.linear(x, &name, width, hidden, a.qkv_bias, says("qkv"))?;
+                let parts = self.split(all, &[q_width, kv_width, kv_width])?;
+                for (value, what) in parts.iter().zip(["q", "k", "v"]) {
+                    self.graph.name(*value, says(what));
+                }
+                (parts[0], parts[1], parts[2])
+            }
+        };
+        let q = self.heads(q, layer, a.heads, names.q_norm, "q")?;
+        let k = self.heads(k, layer, a.kv_heads, names.k_norm, "k")?;
+
+        let (k, v) = if a.causal {
+            let cached = self.graph.op_many(Op::KvCache, &[k, v])?;
+            self.graph.name(cached[0], says("k_all"));
+            self.graph.name(cached[1], says("v_all"));
+            (cached[0], cached[1])
+        } else {
+            (k, v)
+        };
+        let plain = 1.0 / f64::from(a.head_dim).sqrt();
+        let scale = a.scale.unwrap_or(plain as f32);
+        let is_plain = scale == plain as f32 && this.window.is_none() && a.softcap.is_none();
+        let op = if is_plain {
+            Op::Sdpa { heads: a.heads, kv_heads: a.kv_heads, head_dim: a.head_dim, causal: a.causal }
+        } else {
+            Op::Attention {
+                heads: a.heads,
+                kv_heads: a.kv_heads,
+                head_dim: a.head_dim,
+                causal: a.causal,
+                window: this.window.unwrap_or(0),
+                scale: scale.into(),
+                softcap: a.softcap.unwrap_or(0.0).into(),
+            }
+        };
+        let mixed = self.op(op, &[q, k, v], says("attn"))?;
+        let name = part(names.out);
+        self.linear(mixed, &name, hidden, q_width, a.out_bias, says("attn_out"))
+    }
+
+    /// Norm and rotation of each head of `x` (`[S, heads · head_dim]`), where the layer has them.
+    fn heads(&mut self, x: Value, layer: usize, heads: u32, norm: &str, what: &str) -> Built {
+        let spec = self.spec;
+        let head_dim = spec.attention.head_dim;
+        let rope = spec.layers[layer].rope.as_ref();
+        let normed = spec.attention.head_norm == HeadNorm::PerHead;
+        if rope.is_none() && !normed {
+            return Ok(x);
+        }
+        let (n, d) = (i64::from(heads), i64::from(head_dim));
+        let says = |step: &str| format!("layer{layer}.{what}_{step}");
+        let split = Op::Reshape { shape: vec![-1, n, d] };
+        let mut x = self.op(split, &[x], says("heads"))?;
+        if normed {
+            let name = spec.names.in_layer(layer, norm);
+            x = self.norm(x, &name, head_dim, &says("norm"))?;
+        }
+        if let Some(rope) = rope {
+            let pos = self.graph.pos()?;
+            x = self.op(rope.op(head_dim), &[x, pos], says("rope"))?;
+        }
+        let join = Op::Reshape { shape: vec![-1, n * d] };
+        self.op(join, &[x], says("rows"))
+    }
+
+    fn feed_forward(&mut self, layer: usize, x: Value) -> Built {
+        let spec = self.spec;
+        let (f, names, hidden) = (&spec.feed_forward, &spec.names, spec.hidden);
+        let part = |p: &str| names.in_layer(layer, p);
+        let says = |what: &str| format!("layer{layer}.{what}");
+        let (gate, up) = match f.gate {
+            Gate::Separate => (
+                self.linear(x, &part(names.gate), f.width, hidden, f.bias, says("gate"))?,
+                self.linear(x, &part(names.up), f.width, hidden, f.bias, says("up"))?,
+            ),
+            Gate::Fused => {
+                let name = part(names.gate_up);
+                let both = self.linear(x, &name, 2 * f.width, hidden, f.bias, says("gate_up"))?;
+                let parts = self.split(both, &[f.width, f.width])?;
+                self.graph.name(parts[0], says("gate"));
+                self.graph.name(parts[1], says("up"));
+                (parts[0], parts[1])
+            }
+        };
+        let y = self.gated(gate, up, f.activation)?;
+        self.graph.name(y, says("gated"));
+        self.linear(y, &part(names.down), hidden, f.width, f.bias, says("ffn_out"))
+    }
+
+    /// `act(gate) · up`, as one operation where there is one.
+    fn gated(&mut self, gate: Value, up: Value, activation: Activation) -> Built {
+        let act = match activation {
+            Activation::Silu => return self.graph.op(Op::SwiGlu, &[gate, up]),
+            Activation::Gelu => return self.graph.op(Op::GeGlu, &[gate, up]),
+            Activation::GeluTanh => Op::Gelu { approximate: true },
+            Activation::QuickGelu => Op::QuickGelu,
+            Activation::Relu => Op::Relu,
+            Activation::ReluSquared => Op::ReluSquared,
+        };
+        let active = self.graph.op(act, &[gate])?;
+        self.graph.op(Op::Mul, &[active, up])
+    }
+
+    fn norm(&mut self, x: Value, name: &str, width: u32, says: &str) -> Built {
+        let weight = self.weight(&format!("{name}.weight"), &[width])?;
+        match self.spec.norm {
+            Norm::Rms { eps, offset } => {
+                let gain = if offset == 0.0 {
+                    weight
+                } else {
+                    let value = offset.into();
+                    self.op(Op::AddScalar { value }, &[weight], format!("{says}_gain"))?
+                };
+                let eps = eps.into();
+                self.op(Op::RmsNorm { eps }, &[x, gain], says.to_owned())
+            }
+        }
+    }
+
+    /// `x · Wᵀ`, plus the bias where there is one.
+    fn linear(&mut self, x: Value, name: &str, rows: u32, columns: u32, bias: bool, says: String) -> Built {
+        let w = self.weight(&format!("{name}.weight"), &[rows, columns])?;
+        let mut y = self.graph.op(Op::Matmul, &[x, w])?;
+        if bias {
+            let b = self.weight(&format!("{name}.bias"), &[rows])?;
+            y = self.graph.op(Op::Add, &[y, b])?;
+        }
+        self.graph.name(y, says);
+        Ok(y)
+    }
+
+    /// Parts of the last dimension of `x` (`[S, …]`).
+    fn split(&mut self, x: Value, sizes: &[u32]) -> Result<Vec<Value>, IrError> {
+        let sizes = sizes.to_vec();
+        self.graph.op_many(Op::Split { axis: 1, sizes }, &[x])
+    }
+
+    fn scaled(&mut self, x: Value, factor: f32) -> Built {
+        if factor == 1.0 {
+            return Ok(x);
+        }
+        let value = factor.into();
+        self.graph.op(Op::MulScalar { value }, &[x])
+    }
+
+    fn soft_capped(&mut self, x: Value, bound: Option<f32>) -> Built {
+        let Some(bound) = bound else { return Ok(x) };
+        let inner = self.scaled(x, 1.0 / bound)?;
+        let bent = self.graph.op(Op::Tanh, &[inner])?;
+        self.scaled(bent, bound)
+    }
+
+    fn op(&mut self, op: Op, operands: &[Value], says: String) -> Built {
+        let y = self.graph.op(op, operands)?;
+        self.graph.name(y, says);
+        Ok(y)
+    }
+
+    /// A weight of the expected shape. One that is missing or has another shape is noted, and the
+    /// graph goes on as if it were right, so that all of them are found.
+    fn weight(&mut self, name: &str, expected: &[u32]) -> Built {
+        if self.seen.insert(name.to_owned()) {
+            let expected: Vec<u64> = expected.iter().map(|&n| n.into()).collect();
+            match self.tensors.shape(name) {
+                None => self.faults.missing.push((name.to_owned(), expected)),
+                Some(found) if found != expected => {
+                    self.faults.misshapen.push(Misshapen { name: name.to_owned(), found, expected })
+                }
+                Some(_) => {}
+            }
+        }
+        let dtype = self.tensors.dtype(name).unwrap_or(DType::F32);
+        let dims: Vec<i64> = expected.iter().map(|&n| n.into()).collect();
+        self.graph.weight(name, TensorType::new(dtype, Shape::fixed(&dims)))
+    }
+}

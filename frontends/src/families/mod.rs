@@ -1,0 +1,225 @@
+//! Families: builders from a config, and the tensors beside it, to a graph.
+//!
+//! A family is chosen by `model_type` alone ([`canonical_type`]); every other key refines it. All
+//! decoders share one description, [`decoder::DecoderSpec`], and one builder. Missing keys take the
+//! default of the type, as the `transformers` library has it. A key that is present, may change the
+//! result and is not read is an error, not a surprise in the output.
+
+pub mod decoder;
+mod error;
+mod settings;
+mod shapes;
+
+pub use error::{FamilyError, Misshapen, TensorFaults};
+pub use settings::Settings;
+pub use shapes::{TensorShapes, dtype_of};
+
+use decoder::{DecoderSpec, gemma, llama};
+use std::collections::HashSet;
+use tallow_format::Config;
+use tallow_ir::{Graph, Value};
+
+/// A graph built from a config, and what the builder noticed on the way.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The canonical type that built it.
+    pub model_type: &'static str,
+    /// The graph as built: logits for every position, nothing fused.
+    pub graph: Graph,
+    /// Things worth telling: keys without effect, tensors that are not read.
+    pub notes: Vec<String>,
+    /// Tensors that the graph does not read, apart from buffers that carry nothing.
+    pub unread_tensors: Vec<String>,
+}
+
+impl Family {
+    /// The weights that the graph reads, in order of first use.
+    pub fn weights(&self) -> impl Iterator<Item = (&str, Value)> {
+        self.graph.weights()
+    }
+}
+
+/// Builds the graph of a config whose tensors have these shapes.
+///
+/// The graph maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`).
+///
+/// # Errors
+/// An unknown type; a setting that is wrong, not supported or not read; tensors that are missing or
+/// do not fit, all of them in one error.
+pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, FamilyError> {
+    let family = family_of(config.model_type())?;
+    let (spec, mut settings) = read(family, config, tensors)?;
+    settings.finish(family.ignored)?;
+    let graph = decoder::build(&spec, tensors, settings.defaulted())?;
+    let mut notes: Vec<String> = Vec::new();
+    for note in settings.take_notes() {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    let (unread_tensors, idle_biases) = unread(&graph, tensors);
+    if !idle_biases.is_empty() {
+        notes.push(format!(
+            "the config of this `{}` says that there are no such biases: {}",
+            family.name,
+            listed(&idle_biases)
+        ));
+    }
+    if !unread_tensors.is_empty() {
+        let s = if unread_tensors.len() == 1 { " is" } else { "s are" };
+        notes.push(format!("{} tensor{s} not read: {}", unread_tensors.len(), listed(&unread_tensors)));
+    }
+    Ok(Family { model_type: family.name, graph, notes, unread_tensors })
+}
+
+/// Reads a config into the description that [`build`] works from.
+///
+/// # Errors
+/// As [`build`], apart from unread settings and from tensors.
+pub fn describe(config: &Config, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
+    let family = family_of(config.model_type())?;
+    Ok(read(family, config, tensors)?.0)
+}
+
+/// The canonical name of a `model_type`, which may be an alias; `None` for an unknown one.
+pub fn canonical_type(model_type: &str) -> Option<&'static str> {
+    TYPES.iter().find(|t| t.name == model_type || t.aliases.contains(&model_type)).map(|t| t.name)
+}
+
+/// Every `model_type` that has a family, aliases included, sorted.
+pub fn known_types() -> Vec<&'static str> {
+    let mut names: Vec<_> = TYPES.iter().flat_map(|t| t.aliases.iter().copied().chain([t.name])).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Whether a type's output head is its table of embeddings when the config does not say; false for
+/// an unknown type.
+pub fn ties_by_default(model_type: &str) -> bool {
+    TYPES.iter().any(|t| t.tied && (t.name == model_type || t.aliases.contains(&model_type)))
+}
+
+/// One type: how its config is read.
+struct FamilyType {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    /// Whether the output head is the table of embeddings unless the config says otherwise.
+    tied: bool,
+    describe: fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpec, FamilyError>,
+    /// Keys that this type is known not to read, whatever they say.
+    ignored: &'static [&'static str],
+}
+
+/// Every type.
+const TYPES: &[FamilyType] = &[
+    FamilyType { name: "gemma", aliases: &[], tied: true, describe: gemma::gemma, ignored: &["hidden_activation"] },
+    FamilyType {
+        name: "gemma3",
+        aliases: &["gemma3_text"],
+        tied: true,
+        describe: gemma::gemma3,
+        ignored: &["attn_logit_softcapping", "hidden_act"],
+    },
+    FamilyType { name: "granite", aliases: &[], tied: false, describe: llama::granite, ignored: &[] },
+    FamilyType { name: "llama", aliases: &[], tied: false, describe: llama::llama, ignored: &["rope_interleaved"] },
+    FamilyType {
+        name: "mistral",
+        aliases: &[],
+        tied: false,
+        describe: llama::mistral,
+        ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
+    },
+    FamilyType { name: "phi3", aliases: &[], tied: false, describe: llama::phi3, ignored: &[] },
+    FamilyType { name: "qwen2", aliases: &[], tied: false, describe: llama::qwen2, ignored: &["use_mrope"] },
+    FamilyType { name: "qwen3", aliases: &[], tied: false, describe: llama::qwen3, ignored: &[] },
+    FamilyType { name: "smollm3", aliases: &[], tied: true, describe: llama::smollm3, ignored: &["max_window_layers"] },
+];
+
+fn family_of(model_type: &str) -> Result<&'static FamilyType, FamilyError> {
+    TYPES.iter().find(|t| t.name == model_type || t.aliases.contains(&model_type)).ok_or_else(|| {
+        FamilyError::UnknownType {
+            found: model_type.chars().take(100).collect(),
+            nearest: nearest(model_type, &known_types()).map(str::to_owned),
+            known: known_types().into_iter().map(str::to_owned).collect(),
+        }
+    })
+}
+
+fn read<'a>(
+    family: &'static FamilyType,
+    config: &'a Config,
+    tensors: &dyn TensorShapes,
+) -> Result<(DecoderSpec, Settings<'a>), FamilyError> {
+    let mut settings = Settings::new(config.architecture(), family.name);
+    let spec = (family.describe)(&mut settings, tensors)?;
+    Ok((spec, settings))
+}
+
+/// Tensors without a reader, apart from stored buffers that carry nothing; and those of them that are
+/// the bias of a weight which is read.
+fn unread(graph: &Graph, tensors: &dyn TensorShapes) -> (Vec<String>, Vec<String>) {
+    let read: HashSet<&str> = graph.weights().map(|(n, _)| n).collect();
+    let empty = ["inv_freq", "position_ids", "num_batches_tracked"];
+    let mut names = tensors.names();
+    names.retain(|n| !read.contains(n.as_str()) && !empty.iter().any(|end| n.ends_with(end)));
+    let is_idle =
+        |n: &&String| n.strip_suffix(".bias").is_some_and(|map| read.contains(format!("{map}.weight").as_str()));
+    let idle = names.iter().filter(is_idle).cloned().collect();
+    (names, idle)
+}
+
+/// Names for a message: at most ten, then how many more there are.
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(10).map(|n| format!("`{n}`")).collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The name with the fewest edits from `wanted`, if at most a third of it must change.
+fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
+    let wanted: Vec<char> = wanted.to_lowercase().chars().take(100).collect();
+    let (best, edits) = names.iter().map(|n| (*n, distance(&wanted, n))).min_by_key(|(_, d)| *d)?;
+    (edits <= (wanted.len() / 3).max(1)).then_some(best)
+}
+
+/// The number of insertions, removals and replacements between two texts (Levenshtein).
+fn distance(a: &[char], b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let cost = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_unique_and_resolve() {
+        let names = known_types();
+        assert!(names.windows(2).all(|w| w[0] < w[1]), "{names:?}");
+        assert!(names.iter().all(|n| canonical_type(n).is_some()));
+        assert_eq!(canonical_type("gemma3_text"), Some("gemma3"));
+        assert_eq!(canonical_type("Llama"), None);
+    }
+
+    #[test]
+    fn near_names_are_suggested_and_far_ones_are_not() {
+        let names = known_types();
+        assert_eq!(nearest("lama", &names), Some("llama"));
+        assert_eq!(nearest("Mistrl", &names), Some("mistral"));
+        assert_eq!(nearest("qwen_3", &names), Some("qwen3"));
+        assert_eq!(nearest("resnet", &names), None);
+        assert_eq!(nearest("", &names), None);
+    }
+}

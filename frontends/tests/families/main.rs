@@ -1,0 +1,9 @@
+//! Families: the operations that each type and each switch leaves in the graph, and the errors.
+//!
+//! Numbers are proved elsewhere, against logits of the reference; here it is the structure.
+
+mod errors;
+mod gemma;
+mod llama;
+mod rope;
+mod tiny;

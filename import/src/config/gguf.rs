@@ -1,0 +1,552 @@
+//! Settings of a GGUF file, under Hugging Face's names, so that both kinds of source take the same road from here.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json};
+
+use super::{Ids, Sampling, SourceConfig, defaults};
+use crate::error::{ImportError, Result, clip, names};
+use crate::gguf::{GgufFile, Value};
+use crate::names::{ARCHITECTURES, GgufArch, architecture};
+
+/// The three lists of rotary divisors, from tensors.
+#[derive(Debug, Default)]
+pub struct RopeTensors {
+    /// `rope_freqs.weight`.
+    pub always: Option<Vec<f32>>,
+    /// `rope_factors_long.weight`.
+    pub long: Option<Vec<f32>>,
+    /// `rope_factors_short.weight`.
+    pub short: Option<Vec<f32>>,
+}
+
+/// Facts that only the tensors tell.
+#[derive(Debug, Default)]
+pub struct TensorFacts {
+    /// Rows of the embedding.
+    pub vocab_rows: u64,
+    /// There is a head of its own.
+    pub has_head: bool,
+    /// q has a bias.
+    pub attention_bias: bool,
+    /// The feed-forward has biases.
+    pub mlp_bias: bool,
+    /// Rotary divisors.
+    pub rope: RopeTensors,
+}
+
+/// The architecture of a file; an error that lists the known ones for any other.
+pub fn arch_of(file: &GgufFile) -> Result<&'static GgufArch> {
+    if let Some(kind) = file.text("general.type")?
+        && !matches!(kind, "model" | "")
+    {
+        return Err(ImportError::unsupported(
+            file.path(),
+            "key `general.type`",
+            format!("the file holds `{}`, not a model", clip(kind)),
+            "Name the file of the model itself.",
+        ));
+    }
+    let name = file.text("general.architecture")?.unwrap_or_default();
+    architecture(name).ok_or_else(|| {
+        let known: Vec<&str> = ARCHITECTURES.iter().map(|a| a.name).collect();
+        let cause =
+            if name.is_empty() { "it is missing".into() } else { format!("architecture `{}` is not read", clip(name)) };
+        ImportError::unsupported(
+            file.path(),
+            "key `general.architecture`",
+            cause,
+            format!("Architectures that are read: {}.", known.join(", ")),
+        )
+    })
+}
+
+/// Query heads and key heads, for the row order of q and k.
+pub fn heads(file: &GgufFile, arch: &GgufArch) -> Result<(u64, u64)> {
+    let keys = Keys::new(file, arch);
+    let heads = keys.uint("attention.head_count")?.unwrap_or(0);
+    Ok((heads, keys.uint("attention.head_count_kv")?.unwrap_or(heads)))
+}
+
+/// Reads the settings of a file.
+pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignore: &[String]) -> Result<SourceConfig> {
+    let keys = Keys::new(file, arch);
+    let mut warnings = Vec::new();
+    let window = keys.uint("attention.sliding_window")?.filter(|&w| w > 0);
+    // Mistral's files come under llama's name; a window gives them away.
+    let model_type = match arch.name {
+        "llama" if window.is_some() => "mistral",
+        _ => arch.model_type,
+    };
+    let spec = defaults::spec(model_type).ok_or_else(|| {
+        ImportError::unsupported(file.path(), "key `general.architecture`", "it has no table", "Report this.")
+    })?;
+    let mut out = Map::new();
+    let need = |short: &str, value: Option<u64>| {
+        value.ok_or_else(|| {
+            ImportError::malformed(
+                file.path(),
+                format!("key `{}.{short}`", arch.name),
+                "it is missing",
+                "Convert the model again with a current converter.",
+            )
+        })
+    };
+    let hidden = need("embedding_length", keys.uint("embedding_length")?)?;
+    let heads = need("attention.head_count", keys.uint("attention.head_count")?)?;
+    let layers = need("block_count", keys.uint("block_count")?)?;
+    out.insert("hidden_size".into(), hidden.into());
+    out.insert("num_attention_heads".into(), heads.into());
+    let kv = keys.uint("attention.head_count_kv")?.unwrap_or(heads);
+    out.insert("num_key_value_heads".into(), kv.into());
+    out.insert("num_hidden_layers".into(), layers.into());
+    let inner = need("feed_forward_length", keys.uint("feed_forward_length")?)?;
+    out.insert("intermediate_size".into(), inner.into());
+    out.insert("vocab_size".into(), facts.vocab_rows.into());
+    let length = need("context_length", keys.uint("context_length")?)?;
+    out.insert("max_position_embeddings".into(), length.into());
+    let head_dim = head_dim(&keys, hidden, heads)?;
+    out.insert("head_dim".into(), head_dim.into());
+    let epsilon = keys.float("attention.layer_norm_rms_epsilon")?;
+    let epsilon = epsilon.ok_or_else(|| {
+        ImportError::malformed(
+            file.path(),
+            format!("key `{}.attention.layer_norm_rms_epsilon`", arch.name),
+            "it is missing",
+            "Convert the model again with a current converter.",
+        )
+    })?;
+    out.insert("rms_norm_eps".into(), epsilon.into());
+    out.insert("tie_word_embeddings".into(), (!facts.has_head).into());
+    let reads = |key: &str| spec.keys.iter().any(|(k, _)| *k == key);
+    if reads("attention_bias") {
+        out.insert("attention_bias".into(), facts.attention_bias.into());
+    }
+    if reads("mlp_bias") {
+        out.insert("mlp_bias".into(), facts.mlp_bias.into());
+    }
+    if let Some(false) = keys.bool("attention.causal")? {
+        out.insert("is_causal".into(), false.into());
+    }
+    keys.uint("vocab_size")?;
+    windows(&mut out, &keys, arch, window, layers)?;
+    rope(&mut out, &keys, arch, facts, head_dim)?;
+    multipliers(&mut out, &keys, arch, hidden, heads, head_dim, layers, &mut warnings)?;
+    keys.refuse_unread(ignore, &mut warnings)?;
+
+    let text = |key: &str| Ok::<_, ImportError>(file.text(key)?.map(str::to_owned));
+    let name = text("general.name")?.filter(|n| !n.trim().is_empty());
+    let mut lineage = Vec::new();
+    let origins = [
+        "general.source.huggingface.repository",
+        "general.source.repo_url",
+        "general.source.url",
+        "general.base_model.0.repo_url",
+        "general.repo_url",
+    ];
+    let mut source = None;
+    for key in origins {
+        if source.is_none() {
+            source = text(key)?;
+        }
+    }
+    let stem = file.path().file_stem().and_then(|s| s.to_str()).unwrap_or("unknown").to_owned();
+    lineage.push(("source".into(), source.or_else(|| name.clone()).unwrap_or_else(|| stem.clone())));
+    lineage.push(("format".into(), "gguf".into()));
+    for (key, of) in [("author", "general.author"), ("quantized_by", "general.quantized_by")] {
+        if let Some(value) = text(of)? {
+            lineage.push((key.into(), value));
+        }
+    }
+    let languages = match file.value("general.languages") {
+        Some(Value::Array { .. }) => {
+            file.texts("general.languages")?.unwrap_or_default().into_iter().map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok(SourceConfig {
+        settings: out,
+        spec,
+        multimodal: false,
+        sampling: sampling(file)?,
+        ids: Ids::default(),
+        name: name.or(Some(stem)),
+        license: text("general.license")?,
+        languages,
+        lineage,
+        warnings,
+    })
+}
+
+fn head_dim(keys: &Keys<'_>, hidden: u64, heads: u64) -> Result<u64> {
+    let key = keys.uint("attention.key_length")?;
+    let value = keys.uint("attention.value_length")?;
+    if let (Some(k), Some(v)) = (key, value)
+        && k != v
+    {
+        return Err(keys.unsupported(
+            "attention.value_length",
+            format!("it is {v} and `attention.key_length` is {k}; heads of two sizes are not read"),
+        ));
+    }
+    match key.or(value) {
+        Some(n) => Ok(n),
+        None if heads > 0 && hidden.is_multiple_of(heads) => Ok(hidden / heads),
+        None => {
+            Err(keys.unsupported("attention.head_count", format!("{hidden} values cannot be split into {heads} heads")))
+        }
+    }
+}
+
+fn windows(
+    out: &mut Map<String, Json>,
+    keys: &Keys<'_>,
+    arch: &GgufArch,
+    window: Option<u64>,
+    layers: u64,
+) -> Result<()> {
+    let pattern = keys.pattern("attention.sliding_window_pattern", layers)?;
+    match arch.name {
+        "gemma3" => {
+            out.insert("sliding_window".into(), window.map_or(Json::Null, Json::from));
+            match pattern {
+                Some(Pattern::Every(n)) => {
+                    out.insert("sliding_window_pattern".into(), n.into());
+                }
+                Some(Pattern::List(list)) => {
+                    let words: Vec<&str> =
+                        list.iter().map(|&s| if s { "sliding_attention" } else { "full_attention" }).collect();
+                    out.insert("layer_types".into(), words.into());
+                }
+                None => {}
+            }
+        }
+        "phi3" => {
+            out.insert("sliding_window".into(), window.map_or(Json::Null, Json::from));
+        }
+        "llama" => {
+            if let Some(window) = window {
+                out.insert("sliding_window".into(), window.into());
+            }
+        }
+        _ => {
+            if let Some(window) = window {
+                return Err(keys.unsupported(
+                    "attention.sliding_window",
+                    format!("a window of {window} is not read for this architecture, as the file does not say which layers have it"),
+                ));
+            }
+        }
+    }
+    // GGUF says nothing of layers without rotation; its reader takes every fourth for SmolLM3, which is the default too.
+    Ok(())
+}
+
+fn rope(
+    out: &mut Map<String, Json>,
+    keys: &Keys<'_>,
+    arch: &GgufArch,
+    facts: &TensorFacts,
+    head_dim: u64,
+) -> Result<()> {
+    // Its reader takes 10,000 when the key is missing, whatever the type's own default.
+    let theta = keys.float("rope.freq_base")?.unwrap_or(10_000.0);
+    out.insert("rope_theta".into(), theta.into());
+    let local = keys.float("rope.freq_base_swa")?;
+    if let Some(local) = local {
+        if arch.name == "gemma3" {
+            out.insert("rope_local_base_freq".into(), local.into());
+        } else if local != theta {
+            return Err(keys.unsupported("rope.freq_base_swa", format!("a second base, {local}, is not read here")));
+        }
+    }
+    if let Some(width) = keys.uint("rope.dimension_count")?
+        && width != head_dim
+    {
+        if arch.name != "phi3" {
+            return Err(keys.unsupported(
+                "rope.dimension_count",
+                format!("{width} of {head_dim} lanes are rotated; this architecture rotates whole heads"),
+            ));
+        }
+        out.insert("partial_rotary_factor".into(), (width as f64 / head_dim as f64).into());
+    }
+    if arch.name == "granite" && keys.bool("rope.scaling.finetuned")? == Some(false) {
+        return Err(keys.unsupported("rope.scaling.finetuned", "layers without rotation are not read here".into()));
+    }
+    let factor = match keys.float("rope.scaling.factor")? {
+        Some(f) => Some(f),
+        None => keys.float("rope.scale_linear")?,
+    }
+    .filter(|&f| f != 0.0);
+    let original = keys.uint("rope.scaling.original_context_length")?;
+    let attention = keys.float("rope.scaling.attn_factor")?.filter(|&f| f != 1.0);
+    let kind = keys.text("rope.scaling.type")?;
+    let kind = kind.as_deref().unwrap_or("linear");
+    let list = |values: &[f32]| Json::from(values.iter().map(|&v| crate::gguf::shortest(v)).collect::<Vec<f64>>());
+    let mut scaling = Map::new();
+    if let (Some(long), Some(short)) = (&facts.rope.long, &facts.rope.short) {
+        scaling.insert("rope_type".into(), "longrope".into());
+        scaling.insert("short_factor".into(), list(short));
+        scaling.insert("long_factor".into(), list(long));
+        // The reader multiplies by this number, 1 when the key is missing.
+        scaling.insert("attention_factor".into(), keys.float("rope.scaling.attn_factor")?.unwrap_or(1.0).into());
+        if let Some(original) = original {
+            out.insert("original_max_position_embeddings".into(), original.into());
+        }
+    } else if facts.rope.long.is_some() || facts.rope.short.is_some() {
+        return Err(ImportError::malformed(
+            keys.file.path(),
+            "tensors `rope_factors_long.weight`, `rope_factors_short.weight`",
+            "one of the two is missing",
+            "Convert the model again with a current converter.",
+        ));
+    } else if let Some(divisors) = facts.rope.always.as_ref().filter(|d| d.iter().any(|&x| x != 1.0)) {
+        if factor.is_some_and(|f| f != 1.0) {
+            return Err(keys.unsupported(
+                "rope.scaling.factor",
+                "scaling by a factor beside the tensor `rope_freqs.weight` is not read".into(),
+            ));
+        }
+        scaling.insert("rope_type".into(), "factors".into());
+        scaling.insert("factors".into(), list(divisors));
+    } else {
+        match (kind, factor) {
+            ("none", _) | ("linear", None | Some(1.0)) => {}
+            ("linear", Some(factor)) => {
+                scaling.insert("rope_type".into(), "linear".into());
+                scaling.insert("factor".into(), factor.into());
+            }
+            ("yarn", factor) => yarn(&mut scaling, keys, factor, original)?,
+            ("longrope", _) => {
+                return Err(ImportError::malformed(
+                    keys.file.path(),
+                    "tensors `rope_factors_long.weight`, `rope_factors_short.weight`",
+                    "scaling `longrope` needs them, and they are missing",
+                    "Convert the model again with a current converter.",
+                ));
+            }
+            (other, _) => {
+                return Err(keys.unsupported("rope.scaling.type", format!("scaling `{}` is not read", clip(other))));
+            }
+        }
+    }
+    let longrope = scaling.get("rope_type").and_then(Json::as_str) == Some("longrope");
+    if attention.is_some() && !longrope {
+        return Err(keys.unsupported(
+            "rope.scaling.attn_factor",
+            "a factor on the rotated values is read only beside longrope".into(),
+        ));
+    }
+    if !scaling.is_empty() {
+        out.insert("rope_scaling".into(), Json::Object(scaling));
+    }
+    Ok(())
+}
+
+fn yarn(scaling: &mut Map<String, Json>, keys: &Keys<'_>, factor: Option<f64>, original: Option<u64>) -> Result<()> {
+    if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|f| f != 1.0 && f >= 0.0) {
+        return Err(keys.unsupported("rope.scaling.yarn_ext_factor", "only 1 is read".into()));
+    }
+    if keys.float("rope.scaling.yarn_log_multiplier")?.is_some_and(|f| f != 0.0) {
+        return Err(keys.unsupported("rope.scaling.yarn_log_multiplier", "it is not read here".into()));
+    }
+    scaling.insert("rope_type".into(), "yarn".into());
+    if let Some(factor) = factor {
+        scaling.insert("factor".into(), factor.into());
+    }
+    if let Some(original) = original {
+        scaling.insert("original_max_position_embeddings".into(), original.into());
+    }
+    for (key, of) in [
+        ("attention_factor", "rope.scaling.yarn_attn_factor"),
+        ("beta_fast", "rope.scaling.yarn_beta_fast"),
+        ("beta_slow", "rope.scaling.yarn_beta_slow"),
+    ] {
+        if let Some(value) = keys.float(of)? {
+            scaling.insert(key.into(), value.into());
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "numbers that are at hand where it is called, once")]
+fn multipliers(
+    out: &mut Map<String, Json>,
+    keys: &Keys<'_>,
+    arch: &GgufArch,
+    hidden: u64,
+    heads: u64,
+    head_dim: u64,
+    layers: u64,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    match arch.name {
+        "granite" => {
+            for (key, of) in [
+                ("embedding_multiplier", "embedding_scale"),
+                ("residual_multiplier", "residual_scale"),
+                ("logits_scaling", "logit_scale"),
+            ] {
+                if let Some(value) = keys.float(of)?.filter(|&v| v != 0.0) {
+                    out.insert(key.into(), value.into());
+                }
+            }
+            let scale = keys.float("attention.scale")?.filter(|&v| v != 0.0);
+            if scale.is_none() {
+                warnings.push(
+                    "`granite.attention.scale` is missing; the usual scale, head size to the power −1/2, has been written.".into(),
+                );
+            }
+            let scale = scale.unwrap_or_else(|| (head_dim as f64).powf(-0.5));
+            out.insert("attention_multiplier".into(), scale.into());
+        }
+        "gemma3" => {
+            if let Some(cap) = keys.float("final_logit_softcapping")?.filter(|&c| c != 0.0) {
+                out.insert("final_logit_softcapping".into(), cap.into());
+            }
+            // The file does not hold the score scale. Its reader takes the head size, but hidden / heads for the one
+            // published model of 62 layers, the 27B.
+            let scalar = if layers == 62 { hidden as f64 / heads.max(1) as f64 } else { head_dim as f64 };
+            out.insert("query_pre_attn_scalar".into(), scalar.into());
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn sampling(file: &GgufFile) -> Result<Sampling> {
+    Ok(Sampling {
+        temperature: file.float("general.sampling.temp")?.filter(|t| *t >= 0.0),
+        top_p: file.float("general.sampling.top_p")?.filter(|p| (0.0..=1.0).contains(p)),
+        top_k: file.uint("general.sampling.top_k")?,
+        min_p: file.float("general.sampling.min_p")?.filter(|p| *p > 0.0 && *p <= 1.0),
+        repetition_penalty: file.float("general.sampling.penalty_repeat")?.filter(|p| *p > 0.0 && *p != 1.0),
+    })
+}
+
+/// Which layers slide, as files say it.
+enum Pattern {
+    /// Every n-th layer is full.
+    Every(u64),
+    /// One entry per layer, true where it slides.
+    List(Vec<bool>),
+}
+
+/// The keys of one architecture, with a note of those that were read.
+struct Keys<'a> {
+    file: &'a GgufFile,
+    arch: &'a GgufArch,
+    read: std::cell::RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(file: &'a GgufFile, arch: &'a GgufArch) -> Self {
+        Self { file, arch, read: std::cell::RefCell::default() }
+    }
+
+    fn key(&self, short: &str) -> String {
+        let key = format!("{}.{short}", self.arch.name);
+        self.read.borrow_mut().insert(key.clone());
+        key
+    }
+
+    /// An integer, or a list of one and the same integer per layer.
+    fn uint(&self, short: &str) -> Result<Option<u64>> {
+        let key = self.key(short);
+        if !matches!(self.file.value(&key), Some(Value::Array { .. })) {
+            return self.file.uint(&key);
+        }
+        let list = self.file.numbers(&key)?.unwrap_or_default();
+        let same = list.first().filter(|first| list.iter().all(|x| x == *first));
+        match same {
+            Some(&x) if x.fract() == 0.0 && (0.0..9e15).contains(&x) => Ok(Some(x as u64)),
+            _ => Err(self.unsupported(short, "layers of different sizes are not read".into())),
+        }
+    }
+
+    fn float(&self, short: &str) -> Result<Option<f64>> {
+        self.file.float(&self.key(short))
+    }
+
+    fn bool(&self, short: &str) -> Result<Option<bool>> {
+        self.file.bool(&self.key(short))
+    }
+
+    fn text(&self, short: &str) -> Result<Option<String>> {
+        Ok(self.file.text(&self.key(short))?.map(str::to_owned))
+    }
+
+    fn pattern(&self, short: &str, layers: u64) -> Result<Option<Pattern>> {
+        let key = self.key(short);
+        match self.file.value(&key) {
+            None => Ok(None),
+            Some(Value::Array { .. }) => {
+                let list = self.file.numbers(&key)?.unwrap_or_default();
+                if list.len() as u64 != layers {
+                    return Err(self.file.wrong(
+                        &key,
+                        &format!("a list of {}", list.len()),
+                        &format!("a list of {layers}, one entry per layer"),
+                    ));
+                }
+                Ok(Some(Pattern::List(list.into_iter().map(|x| x != 0.0).collect())))
+            }
+            Some(_) => Ok(self.file.uint(&key)?.filter(|&n| n > 0).map(Pattern::Every)),
+        }
+    }
+
+    fn unsupported(&self, short: &str, cause: String) -> ImportError {
+        ImportError::unsupported(
+            self.file.path(),
+            format!("key `{}.{short}`", self.arch.name),
+            cause,
+            "Take the original model as safetensors, if its type is read.",
+        )
+    }
+
+    /// An error for keys of the architecture that nothing has read and that say something.
+    fn refuse_unread(&self, ignore: &[String], warnings: &mut Vec<String>) -> Result<()> {
+        // Read by nobody: how the file came about.
+        let harmless = ["tensor_data_layout", "rope.scaling.finetuned", "attention.layer_norm_epsilon"];
+        let read = self.read.borrow();
+        let prefix = format!("{}.", self.arch.name);
+        let mut unread = Vec::new();
+        for key in self.file.keys() {
+            let Some(short) = key.strip_prefix(&prefix) else {
+                continue;
+            };
+            if read.contains(key) || harmless.contains(&short) || self.is_neutral(key) {
+                continue;
+            }
+            let value = self.file.value(key).map(Value::describe).unwrap_or_default();
+            if ignore.iter().any(|i| i == key || i == short) {
+                warnings.push(format!(
+                    "Key `{}` = {value} has been left out, as asked; the results may differ from the original's.",
+                    clip(key)
+                ));
+            } else {
+                unread.push(format!("{} = {value}", clip(key)));
+            }
+        }
+        if unread.is_empty() {
+            return Ok(());
+        }
+        Err(ImportError::unsupported(
+            self.file.path(),
+            "metadata",
+            format!("{} say something that is not read here", names(&unread, 8)),
+            "If they change nothing in the model's results, leave them out with `--ignore-setting NAME`.",
+        ))
+    }
+
+    fn is_neutral(&self, key: &str) -> bool {
+        match self.file.value(key) {
+            None | Some(Value::Bool(false)) | Some(Value::Int(0)) => true,
+            Some(Value::Float(x, _)) => *x == 0.0,
+            Some(Value::String(range)) => range.is_empty(),
+            Some(Value::Array { len, .. }) => *len == 0,
+            Some(_) => false,
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! From the settings of a source, in Hugging Face's names, to the `[architecture]` table: every key that the type reads,
+//! with its value or the type's own default; and an error for any setting that would be without effect.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::defaults::{Missing, TypeSpec};
+use super::{rope, windows};
+use crate::error::{ImportError, Result, clip, names};
+
+/// Most layers a config may declare: lists of one entry per layer are written out.
+pub const MAX_LAYERS: u64 = 10_000;
+
+/// Keys that say how a model was trained, saved or is usually called, and nothing about its mathematics.
+const HARMLESS: &[&str] = &[
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "_commit_hash",
+    "_from_model_config",
+    "_name_or_path",
+    "architectures",
+    "attention_dropout",
+    "attn_implementation",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "cache_implementation",
+    "chunk_size_feed_forward",
+    "classifier_dropout",
+    "cls_token_id",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "embd_pdrop",
+    "encoder_no_repeat_ngram_size",
+    "eos_token_id",
+    "exponential_decay_length_penalty",
+    "finetuning_task",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "gradient_checkpointing",
+    "hidden_dropout",
+    "hidden_dropout_prob",
+    "id2label",
+    "initializer_range",
+    "is_decoder",
+    "keys_to_ignore_at_inference",
+    "label2id",
+    "length_penalty",
+    "mask_token_id",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "model_type",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "pad_token_id",
+    "prefix",
+    "pretraining_tp",
+    "problem_type",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "resid_pdrop",
+    "return_dict",
+    "return_dict_in_generate",
+    "sep_token_id",
+    "summary_first_dropout",
+    "suppress_tokens",
+    "task_specific_params",
+    "temperature",
+    "tf_legacy_loss",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torch_dtype",
+    "transformers.js_config",
+    "transformers_version",
+    "typical_p",
+    "unk_token_id",
+    "unsloth_fixed",
+    "unsloth_version",
+    "use_bfloat16",
+    "use_cache",
+];
+
+/// Settings of one value that changes nothing, beside null, false and empty.
+const NEUTRAL: &[(&str, Neutral)] = &[
+    ("is_causal", Neutral::Bool(true)),
+    ("num_experts", Neutral::Zero),
+    ("num_local_experts", Neutral::Zero),
+    ("expert_count", Neutral::Zero),
+];
+
+#[derive(Clone, Copy)]
+enum Neutral {
+    Bool(bool),
+    Zero,
+}
+
+/// The `[architecture]` table and what to tell about it.
+#[derive(Debug)]
+pub struct Architecture {
+    /// `model_type` as it is written.
+    pub model_type: &'static str,
+    /// Keys and values in the order in which they are written.
+    pub table: Map<String, Value>,
+    /// One sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Works out the table. `source` holds the settings under Hugging Face's names; `ignore` names settings to drop although
+/// nothing reads them.
+pub fn architecture(
+    spec: &'static TypeSpec,
+    source: &Map<String, Value>,
+    path: &Path,
+    ignore: &[String],
+) -> Result<Architecture> {
+    let mut warnings = Vec::new();
+    refuse_unread(spec, source, path, ignore, &mut warnings)?;
+    let reader = Reader { source, path };
+    let mut table = Map::new();
+    for &(key, default) in spec.keys {
+        let value = reader.value(key, default, spec.nullable.contains(&key))?;
+        table.insert(key.to_owned(), value);
+    }
+    derive(spec, &mut table, &reader)?;
+    windows::resolve(spec, &mut table, &reader)?;
+    rope::resolve(spec, &mut table, &reader, &mut warnings)?;
+    table.retain(|_, v| !v.is_null());
+    Ok(Architecture { model_type: spec.name, table, warnings })
+}
+
+/// Typed access to the settings of a source.
+pub(super) struct Reader<'a> {
+    pub source: &'a Map<String, Value>,
+    pub path: &'a Path,
+}
+
+impl Reader<'_> {
+    fn value(&self, key: &str, default: Missing, nullable: bool) -> Result<Value> {
+        let found = match self.source.get(key) {
+            None => {
+                return Ok(match default {
+                    Missing::Int(n) => n.into(),
+                    Missing::Num(x) => x.into(),
+                    Missing::Bool(b) => b.into(),
+                    Missing::Text(t) => t.into(),
+                    Missing::Null => Value::Null,
+                });
+            }
+            Some(Value::Null) if nullable => return Ok(Value::Null),
+            Some(found) => found,
+        };
+        let value = match default {
+            Missing::Int(_) => integer(found).map(Value::from),
+            Missing::Num(_) => found.as_f64().filter(|x| x.is_finite()).map(Value::from),
+            Missing::Bool(_) => found.as_bool().map(Value::from),
+            Missing::Text(_) => found.as_str().map(Value::from),
+            Missing::Null => match key {
+                "layer_types" | "no_rope_layers" => found.is_array().then(|| found.clone()),
+                "final_logit_softcapping" => found.as_f64().map(Value::from),
+                _ => integer(found).map(Value::from),
+            },
+        };
+        value.ok_or_else(|| {
+            let expected = match default {
+                Missing::Int(_) => "an integer of at least 0",
+                Missing::Num(_) => "a number",
+                Missing::Bool(_) => "true or false",
+                Missing::Text(_) => "text",
+                Missing::Null if matches!(key, "layer_types" | "no_rope_layers") => "a list",
+                Missing::Null => "a number",
+            };
+            self.wrong(key, found, expected)
+        })
+    }
+
+    /// An error about the value of a key.
+    pub fn wrong(&self, key: &str, found: &Value, expected: &str) -> ImportError {
+        ImportError::malformed(
+            self.path,
+            format!("setting `{key}`"),
+            format!("it is {}, and must be {expected}", clip(&found.to_string())),
+            "Correct the model's config.",
+        )
+    }
+}
+
+/// A JSON number as a count: 4096 and 4096.0 alike.
+pub(super) fn integer(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| {
+        let x = value.as_f64()?;
+        (x.fract() == 0.0 && (0.0..9e15).contains(&x)).then_some(x as u64)
+    })
+}
+
+/// An integer of the table; the tables of defaults make sure that it is there.
+pub(super) fn count(table: &Map<String, Value>, key: &str) -> Option<u64> {
+    table.get(key).and_then(Value::as_u64)
+}
+
+fn derive(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &Reader<'_>) -> Result<()> {
+    for key in [
+        "hidden_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "num_hidden_layers",
+        "intermediate_size",
+        "vocab_size",
+        "max_position_embeddings",
+    ] {
+        if count(table, key) == Some(0) {
+            return Err(reader.wrong(key, &0.into(), "at least 1"));
+        }
+    }
+    let layers = count(table, "num_hidden_layers").unwrap_or(0);
+    if layers > MAX_LAYERS {
+        return Err(reader.wrong("num_hidden_layers", &layers.into(), &format!("at most {MAX_LAYERS}")));
+    }
+    let heads = count(table, "num_attention_heads").unwrap_or(1);
+    let hidden = count(table, "hidden_size").unwrap_or(0);
+    if table.get("num_key_value_heads").is_some_and(Value::is_null) {
+        table.insert("num_key_value_heads".into(), heads.into());
+    }
+    if table.get("head_dim").is_some_and(Value::is_null) {
+        if !hidden.is_multiple_of(heads) {
+            return Err(reader.wrong(
+                "hidden_size",
+                &hidden.into(),
+                &format!("a multiple of `num_attention_heads`, {heads}, as there is no `head_dim`"),
+            ));
+        }
+        table.insert("head_dim".into(), (hidden / heads).into());
+    }
+    let kv = count(table, "num_key_value_heads").unwrap_or(1);
+    if !heads.is_multiple_of(kv) {
+        return Err(reader.wrong(
+            "num_attention_heads",
+            &heads.into(),
+            &format!("a multiple of `num_key_value_heads`, {kv}"),
+        ));
+    }
+    // Old gemma files say `gelu` and mean its tanh form; the reference reads them so.
+    if spec.name == "gemma" && table.get("hidden_act").and_then(Value::as_str) == Some("gelu") {
+        table.insert("hidden_act".into(), "gelu_pytorch_tanh".into());
+    }
+    if spec.name == "smollm3" {
+        no_rope_layers(table, reader, layers)?;
+    }
+    Ok(())
+}
+
+/// SmolLM3: one entry per layer, 1 where the layer rotates.
+fn no_rope_layers(table: &mut Map<String, Value>, reader: &Reader<'_>, layers: u64) -> Result<()> {
+    let every = count(table, "no_rope_layer_interval").unwrap_or(4);
+    table.remove("no_rope_layer_interval");
+    let list = match table.get("no_rope_layers") {
+        Some(Value::Array(list)) => {
+            let fits =
+                list.len() as u64 == layers && list.iter().all(|v| matches!(integer(v), Some(0 | 1)) || v.is_boolean());
+            if !fits {
+                return Err(reader.wrong(
+                    "no_rope_layers",
+                    &Value::Array(list.clone()),
+                    &format!("a list of {layers} ones and zeros, one per layer"),
+                ));
+            }
+            list.iter()
+                .map(|v| Value::from(u64::from(v.as_bool().unwrap_or(integer(v) == Some(1)))))
+                .collect::<Vec<_>>()
+        }
+        _ if every == 0 => {
+            return Err(reader.wrong("no_rope_layer_interval", &0.into(), "at least 1"));
+        }
+        _ => (1..=layers).map(|n| Value::from(u64::from(n % every != 0))).collect(),
+    };
+    table.insert("no_rope_layers".into(), list.into());
+    Ok(())
+}
+
+fn refuse_unread(
+    spec: &TypeSpec,
+    source: &Map<String, Value>,
+    path: &Path,
+    ignore: &[String],
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    if let Some(quantised) = source.get("quantization_config").filter(|v| !is_neutral("", v)) {
+        let method = quantised.get("quant_method").and_then(Value::as_str).unwrap_or("unknown");
+        return Err(ImportError::unsupported(
+            path,
+            "setting `quantization_config`",
+            format!("the weights are quantised by {}, which is not read", clip(method)),
+            "Take the unquantised model, or a GGUF file of it.",
+        ));
+    }
+    let known = |key: &str| {
+        spec.keys.iter().any(|(k, _)| *k == key)
+            || spec.unread.contains(&key)
+            || rope::KEYS.contains(&key)
+            || HARMLESS.contains(&key)
+            || (spec.name == "gemma3" && key == rope::LOCAL_THETA)
+    };
+    let mut unread = Vec::new();
+    for (key, value) in source {
+        if known(key) || is_neutral(key, value) {
+            continue;
+        }
+        if ignore.iter().any(|i| i == key) {
+            warnings.push(format!(
+                "Setting `{}` = {} has been left out, as asked; the results may differ from the original's.",
+                clip(key),
+                clip(&value.to_string())
+            ));
+        } else {
+            unread.push(format!("{} = {}", clip(key), clip(&value.to_string())));
+        }
+    }
+    if unread.is_empty() {
+        return Ok(());
+    }
+    Err(ImportError::unsupported(
+        path,
+        "settings",
+        format!("{} say something that type `{}` does not read here", names(&unread, 8), spec.name),
+        "If they change nothing in the model's results, leave them out with `--ignore-setting NAME`.",
+    ))
+}
+
+fn is_neutral(key: &str, value: &Value) -> bool {
+    if let Some((_, neutral)) = NEUTRAL.iter().find(|(k, _)| *k == key) {
+        return match neutral {
+            Neutral::Bool(b) => value.as_bool() == Some(*b) || value.is_null(),
+            Neutral::Zero => integer(value) == Some(0) || value.is_null(),
+        };
+    }
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,335 @@
+//! GGUF files and Hugging Face folders into `.model`.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`gguf`], [`safetensors`] | read the containers of other tools, mapped, every count checked |
+//! | [`source`] | tensors of either under their Hugging Face names, by rows |
+//! | [`config`] | settings of either in one normal form, every default written out |
+//! | [`tokenizer`] | vocabularies of either |
+//! | [`encode`] | chooses encodings, encodes in parallel, measures the error |
+//! | [`report`] | what was done |
+//!
+//! This crate writes through `tallow-format` and asks `tallow-frontends` which tensors a model needs. It uses no network.
+
+mod card;
+mod chat;
+pub mod config;
+pub mod encode;
+mod error;
+pub mod gguf;
+mod json;
+mod locate;
+mod map;
+mod names;
+mod open;
+pub mod program;
+pub mod report;
+pub mod safetensors;
+pub mod source;
+pub mod tokenizer;
+
+pub use encode::EncodingChoice;
+pub use error::{BadValue, ImportError, Result};
+pub use locate::{SourceIdentity, SourceKind, locate, scan};
+pub use map::MappedFile;
+pub use report::{ImportReport, TensorReport};
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+use tallow_format::encoding::Encoding;
+use tallow_format::{Config, ModelParts, ModelWriter, TensorPlan};
+use tallow_frontends::families;
+
+use crate::config::Ids;
+use crate::open::Opened;
+use crate::report::Totals;
+use crate::source::SourceTensor;
+
+/// How to import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Which encodings tensors get.
+    pub encoding: EncodingChoice,
+    /// Do everything but write.
+    pub dry_run: bool,
+    /// Settings (or tensors) of the source to leave out although nothing reads them.
+    pub ignore_settings: Vec<String>,
+    /// Name of the model; the source's own when `None`.
+    pub name: Option<String>,
+}
+
+/// Told how far an import is.
+pub trait Progress {
+    /// So many tensors will follow, of so many bytes in the source.
+    fn start(&mut self, tensors: usize, bytes: u64) {
+        let _ = (tensors, bytes);
+    }
+
+    /// A tensor has been encoded and, but for a dry run, written; it had so many bytes in the source.
+    fn tensor(&mut self, report: &TensorReport, source_bytes: u64) {
+        let _ = (report, source_bytes);
+    }
+
+    /// Asked after each tensor: whether to stop, which leaves nothing behind.
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    /// All tensors are done; what is left is to put the file in place.
+    fn finish(&mut self) {}
+}
+
+impl Progress for () {}
+
+/// Imports `src`, a GGUF file or shard, a Hugging Face folder or a file in one, into `out`.
+///
+/// The file appears under its name only when it is whole; any error leaves nothing behind.
+pub fn import(src: &Path, out: &Path, options: &ImportOptions, progress: &mut dyn Progress) -> Result<ImportReport> {
+    let opened = match locate(src)? {
+        SourceKind::Gguf(path) => open::gguf(&path, &options.ignore_settings)?,
+        SourceKind::Folder(path) => open::folder(&path, &options.ignore_settings)?,
+        SourceKind::Repository(name) => return Err(locate::not_here(&name)),
+    };
+    let prepared = prepare(src, out, &opened, options)?;
+    write(src, out, &opened, prepared, options, progress)
+}
+
+/// Everything but the weights.
+struct Prepared {
+    parts: ModelParts,
+    plan: Vec<TensorPlan>,
+    model_type: &'static str,
+    parameters: u64,
+    warnings: Vec<String>,
+}
+
+fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> Result<Prepared> {
+    let Opened { source, config, tokenizer, template } = opened;
+    let mut warnings = config.warnings.clone();
+    let architecture = config::settings::architecture(config.spec, &config.settings, src, &options.ignore_settings)?;
+    warnings.extend(architecture.warnings.iter().cloned());
+    let ids = united_ids(&config.ids, tokenizer.as_ref());
+    match tokenizer {
+        None => warnings.push("The source has no tokenizer; the model takes token ids, not text.".into()),
+        Some(tokenizer) => {
+            warnings.extend(tokenizer.warnings.iter().cloned());
+            if ids.eos.is_empty() {
+                warnings.push("The source names no token that ends a text; generation ends at its limit only.".into());
+            }
+            let rows = architecture.table.get("vocab_size").and_then(Value::as_u64).unwrap_or(0);
+            if tokenizer.vocab.len() as u64 > rows {
+                warnings.push(format!(
+                    "The tokenizer has ids up to {}, and the model {rows} rows: the last tokens cannot be used.",
+                    tokenizer.vocab.len().saturating_sub(1)
+                ));
+            }
+        }
+    }
+    let parameters = source.tensors().iter().map(SourceTensor::values).sum();
+    let (config_text, more) = config::text::config_text(config, &architecture, tokenizer.as_ref(), &ids, parameters);
+    warnings.extend(more);
+    check_family(src, &config_text, opened, &mut warnings)?;
+    let name = model_name(options, config.name.as_deref(), src);
+    let number = |key: &str| architecture.table.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let mut source_types: Vec<String> = Vec::new();
+    for tensor in source.tensors() {
+        if !source_types.iter().any(|t| t == tensor.ty.name()) {
+            source_types.push(tensor.ty.name().to_owned());
+        }
+    }
+    let file = out.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let chat = tokenizer.as_ref().and_then(|t| chat::section(template.as_deref(), &t.vocab, &ids.eos));
+    let card = card::card(
+        &card::CardFacts {
+            name: &name,
+            file: &file,
+            model_type: architecture.model_type,
+            parameters,
+            layers: number("num_hidden_layers"),
+            context: number("max_position_embeddings"),
+            source_types: &source_types,
+            encoding: &options.encoding.to_string(),
+            has_tokenizer: tokenizer.is_some(),
+            has_chat: chat.is_some(),
+        },
+        config,
+    );
+    let plan = plan(opened, options)?;
+    let vocab = tokenizer.as_ref().map_or_else(|| "{}\n".to_owned(), |t| t.vocab.to_text());
+    let parts = ModelParts {
+        name,
+        card,
+        config: config_text,
+        program: program::for_type(architecture.model_type),
+        graph: None,
+        chat,
+        vocab,
+        eval: String::new(),
+    };
+    Ok(Prepared { parts, plan, model_type: architecture.model_type, parameters, warnings })
+}
+
+/// The special tokens of config and tokenizer together.
+fn united_ids(config: &Ids, tokenizer: Option<&tokenizer::TokenizerText>) -> Ids {
+    let Some(tokenizer) = tokenizer else {
+        return config.clone();
+    };
+    let begins = tokenizer.settings.iter().any(|(k, v)| k == "add_bos" && *v == Value::Bool(true));
+    let own = &tokenizer.ids;
+    let mut ids = Ids {
+        // The token that the tokenizer itself puts first wins over what the config calls by that name.
+        bos: if begins { own.bos.or(config.bos) } else { config.bos.or(own.bos) },
+        eos: config.eos.clone(),
+        pad: config.pad.or(own.pad),
+        unk: config.unk.or(own.unk),
+    };
+    own.eos.iter().for_each(|&id| ids.add_eos(id));
+    ids
+}
+
+/// Asks the family whether every tensor is there in its shape, and that none is left without a reader.
+fn check_family(src: &Path, config_text: &str, opened: &Opened, warnings: &mut Vec<String>) -> Result<()> {
+    let config = Config::parse(config_text)?;
+    let shapes: IndexMap<String, Vec<u64>> =
+        opened.source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
+    let family = families::build(&config, &shapes).map_err(|e| {
+        let cause = e.to_string().trim_end_matches('.').to_owned();
+        let cure = "Check that the source is whole, and that it is the model its config describes.";
+        if e.is_unsupported() {
+            ImportError::unsupported(src, "model", cause, cure)
+        } else {
+            ImportError::malformed(src, "model", cause, cure)
+        }
+    })?;
+    let unread: Vec<String> = family
+        .unread_tensors
+        .iter()
+        .map(|name| match opened.source.tensor(name) {
+            Some(t) if t.source_name != *name => {
+                format!("{name} ({} in the source)", t.source_name)
+            }
+            _ => name.clone(),
+        })
+        .collect();
+    if !unread.is_empty() {
+        return Err(ImportError::unsupported(
+            src,
+            "tensors",
+            format!("type `{}` reads no such tensors: {}", family.model_type, error::names(&unread, 8)),
+            "If the model works without them, leave them out with `--ignore-setting NAME`.",
+        ));
+    }
+    warnings.extend(family.notes);
+    Ok(())
+}
+
+fn model_name(options: &ImportOptions, own: Option<&str>, src: &Path) -> String {
+    let stem = src.file_stem().and_then(|s| s.to_str());
+    let name = options.name.as_deref().or(own).or(stem).unwrap_or("model");
+    // One line, as the frontmatter wants it.
+    let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
+    let name = name.trim();
+    if name.is_empty() { "model".into() } else { name.to_owned() }
+}
+
+fn scale_name(name: &str) -> String {
+    format!("{name}.scale")
+}
+
+fn plan(opened: &Opened, options: &ImportOptions) -> Result<Vec<TensorPlan>> {
+    let mut plan = Vec::new();
+    for tensor in opened.source.tensors() {
+        let candidates = encode::candidates(tensor, options.encoding)?;
+        let ternary = candidates == [Encoding::Ternary];
+        plan.push(TensorPlan { name: tensor.name.clone(), shape: tensor.shape.clone(), candidates });
+        if ternary {
+            plan.push(TensorPlan {
+                name: scale_name(&tensor.name),
+                shape: vec![tensor.rows().0],
+                candidates: vec![Encoding::U32],
+            });
+        }
+    }
+    Ok(plan)
+}
+
+fn write(
+    src: &Path,
+    out: &Path,
+    opened: &Opened,
+    prepared: Prepared,
+    options: &ImportOptions,
+    progress: &mut dyn Progress,
+) -> Result<ImportReport> {
+    let source = &opened.source;
+    let Prepared { parts, plan, model_type, parameters, mut warnings } = prepared;
+    let needed = plan
+        .iter()
+        .filter_map(|t| {
+            let values = t.shape.iter().product();
+            t.candidates.iter().filter_map(|e| e.byte_len(values)).min()
+        })
+        .sum();
+    let fail = |e| ImportError::writing(out, Some(needed), e);
+    let name = parts.name.clone();
+    let mut writer = match options.dry_run {
+        true => None,
+        false => Some(ModelWriter::create(out, parts, plan).map_err(fail)?),
+    };
+    let bytes = source.tensors().iter().map(|t| t.bytes.len() as u64).sum();
+    progress.start(source.tensors().len(), bytes);
+    let mut reports = Vec::new();
+    let mut totals = Totals::default();
+    for tensor in source.tensors() {
+        let encoded = encode::encode(source, tensor, options.encoding)?;
+        let source_bytes = tensor.bytes.len() as u64;
+        let mut put = |name: String, shape, encoding: Encoding, bytes: &[u8], error, from: u64| {
+            if let Some(writer) = &mut writer {
+                writer.begin(&name, encoding).and_then(|()| writer.write(bytes)).map_err(fail)?;
+            }
+            let report = TensorReport {
+                name,
+                shape,
+                source_type: tensor.ty.name().to_owned(),
+                encoding: encoding.name().to_owned(),
+                bytes: bytes.len() as u64,
+                relative_error: error,
+            };
+            totals.add(&report, from);
+            progress.tensor(&report, from);
+            reports.push(report);
+            Ok::<(), ImportError>(())
+        };
+        put(tensor.name.clone(), tensor.shape.clone(), encoded.encoding, &encoded.bytes, encoded.error, source_bytes)?;
+        if let Some(scales) = &encoded.scales {
+            let rows = tensor.rows().0;
+            put(scale_name(&tensor.name), vec![rows], Encoding::U32, scales, 0.0, 0)?;
+        }
+        if progress.cancelled() {
+            return Err(ImportError::refused(
+                "the import",
+                "was stopped on request",
+                "Start it again to get the model.",
+            ));
+        }
+        warnings.extend(encoded.warning);
+        source.release(tensor);
+    }
+    progress.finish();
+    if let Some(writer) = writer {
+        writer.finish().map_err(fail)?;
+    }
+    Ok(ImportReport {
+        source: src.to_owned(),
+        output: (!options.dry_run).then(|| out.to_owned()),
+        name,
+        model_type: model_type.to_owned(),
+        parameters,
+        tensors: reports,
+        left_out: source.left_out().to_vec(),
+        warnings,
+        totals,
+    })
+}

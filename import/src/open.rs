@@ -1,0 +1,295 @@
+//! Opens a source of either kind: tensors under their Hugging Face names, settings, tokenizer, chat template.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+use serde_json::Value;
+use tallow_format::encoding::gguf::GgmlType;
+
+use crate::chat;
+use crate::config::gguf::{TensorFacts, arch_of, heads};
+use crate::config::{self, SourceConfig};
+use crate::error::{ImportError, Result, clip, names};
+use crate::gguf::{Gguf, type_name};
+use crate::names::{self, Mapped, RopeFactors};
+use crate::safetensors::{DType, find_weights};
+use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
+use crate::tokenizer::{self, TokenizerText};
+
+/// A source, read but for its weights.
+#[derive(Debug)]
+pub struct Opened {
+    /// Tensors and their files.
+    pub source: Source,
+    /// Settings.
+    pub config: SourceConfig,
+    /// `None` for a model without a tokenizer.
+    pub tokenizer: Option<TokenizerText>,
+    /// Chat template in Jinja.
+    pub template: Option<String>,
+}
+
+const EMBEDDING: &str = "model.embed_tokens.weight";
+const HEAD: &str = "lm_head.weight";
+
+/// Opens a GGUF file and its shards.
+pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
+    let gguf = Gguf::open(path)?;
+    let meta = gguf.meta();
+    let arch = arch_of(meta)?;
+    let (query_heads, key_heads) = heads(meta, arch)?;
+    let layers = meta.uint(&format!("{}.block_count", arch.name))?.unwrap_or(0);
+    let mut facts = TensorFacts::default();
+    let (mut tensors, mut left_out, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for (file, tensor) in gguf.tensors() {
+        let mut leave_out = |reason: &str| {
+            left_out.push(LeftOut {
+                name: tensor.name.clone(),
+                source_type: type_name(tensor.tag),
+                reason: reason.to_owned(),
+            });
+        };
+        let name = match names::hugging_face_name(arch, &tensor.name) {
+            Mapped::Tensor(name) => name,
+            Mapped::Harmless => {
+                leave_out("readers compute it");
+                continue;
+            }
+            Mapped::RopeFactors(which) => {
+                let shard = &gguf.shards()[file];
+                let list = small_floats(shard.path(), shard.file().bytes(), &tensor.name, tensor.ty, &tensor.bytes)?;
+                let slot = match which {
+                    RopeFactors::Always => &mut facts.rope.always,
+                    RopeFactors::Long => &mut facts.rope.long,
+                    RopeFactors::Short => &mut facts.rope.short,
+                };
+                *slot = Some(list);
+                leave_out("its numbers stand in the config, as rotary scaling");
+                continue;
+            }
+            Mapped::Unknown if tensor.ty.is_none() => {
+                leave_out("integers, which carry no weights");
+                continue;
+            }
+            Mapped::Unknown if ignore.contains(&tensor.name) => {
+                leave_out("as asked");
+                continue;
+            }
+            Mapped::Unknown => {
+                unknown.push(tensor.name.as_str());
+                continue;
+            }
+        };
+        let Some(ty) = tensor.ty else {
+            leave_out("integers, which carry no weights");
+            continue;
+        };
+        if layer_of(&name).is_some_and(|n| n >= layers) {
+            leave_out("it belongs to a layer past the last");
+            continue;
+        }
+        let order = match names::rotary_projection(&name).filter(|_| arch.interleaved) {
+            Some(true) => RowOrder::Interleaved { heads: query_heads },
+            Some(false) => RowOrder::Interleaved { heads: key_heads },
+            None => RowOrder::Plain,
+        };
+        let shift = if arch.norms_plus_one && names::is_norm(&name) { -1.0 } else { 0.0 };
+        tensors.push(SourceTensor {
+            name,
+            source_name: tensor.name.clone(),
+            shape: tensor.dims.iter().rev().copied().collect(),
+            ty,
+            shift,
+            order,
+            file,
+            bytes: tensor.bytes.clone(),
+        });
+    }
+    if !unknown.is_empty() {
+        return Err(ImportError::unsupported(
+            path,
+            "tensors",
+            format!(
+                "architecture `{}` has no place here for {} of them: {}",
+                arch.name,
+                unknown.len(),
+                names(&unknown, 8)
+            ),
+            "If the model works without them, leave them out with `--ignore-setting NAME`.",
+        ));
+    }
+    let has = |name: &str| tensors.iter().any(|t: &SourceTensor| t.name == name);
+    facts.has_head = has(HEAD);
+    facts.attention_bias = has("model.layers.0.self_attn.q_proj.bias");
+    facts.mlp_bias = has("model.layers.0.mlp.down_proj.bias");
+    let embedding = tensors.iter().find(|t| t.name == EMBEDDING);
+    let Some(embedding) = embedding else {
+        return Err(missing_embedding(path, "token_embd.weight"));
+    };
+    facts.vocab_rows = embedding.shape.first().copied().unwrap_or(0);
+    let mut config = config::gguf::read(meta, arch, &facts, ignore)?;
+    let tokenizer = tokenizer::gguf::read(meta)?;
+    let template = chat::template_of_gguf(meta)?;
+    let files = gguf.into_shards().into_iter().map(|s| s.into_file()).collect();
+    let mut source = Source::new(files, in_order(tensors), left_out)?;
+    settle_head(&mut source, &mut config, path)?;
+    Ok(Opened { source, config, tokenizer, template })
+}
+
+/// Opens a Hugging Face folder.
+pub fn folder(path: &Path, ignore: &[String]) -> Result<Opened> {
+    let mut config = config::hf::read(path)?;
+    let weights = find_weights(path)?;
+    let layers = config.settings.get("num_hidden_layers").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let (mut tensors, mut left_out) = (Vec::new(), Vec::new());
+    let mut seen: HashMap<String, String> = HashMap::new();
+    for (file, weights) in weights.files.iter().enumerate() {
+        for tensor in weights.tensors() {
+            let mut leave_out = |reason: &str| {
+                left_out.push(LeftOut {
+                    name: tensor.name.clone(),
+                    source_type: tensor.dtype.name().to_owned(),
+                    reason: reason.to_owned(),
+                });
+            };
+            let name = names::usual_name(&tensor.name);
+            let ty = match tensor.dtype {
+                DType::F32 => GgmlType::F32,
+                DType::F16 => GgmlType::F16,
+                DType::BF16 => GgmlType::BF16,
+                DType::Buffer(_) => {
+                    leave_out("a buffer of integers or truth values");
+                    continue;
+                }
+            };
+            if names::is_leftover(&name) {
+                leave_out("a buffer that readers compute");
+                continue;
+            }
+            if config.multimodal && names::is_other_tower(&tensor.name) {
+                leave_out("it belongs to the part that sees pictures");
+                continue;
+            }
+            if layer_of(&name).is_some_and(|n| n >= layers) {
+                leave_out("it belongs to a layer past the last");
+                continue;
+            }
+            if ignore.contains(&tensor.name) || ignore.contains(&name) {
+                leave_out("as asked");
+                continue;
+            }
+            if let Some(other) = seen.insert(name.clone(), tensor.name.clone()) {
+                return Err(ImportError::malformed(
+                    weights.path(),
+                    format!("tensor `{}`", clip(&tensor.name)),
+                    format!("`{}` means the same, `{name}`", clip(&other)),
+                    "Save the model again with a current library.",
+                ));
+            }
+            let shape = if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() };
+            tensors.push(SourceTensor {
+                name,
+                source_name: tensor.name.clone(),
+                shape,
+                ty,
+                shift: 0.0,
+                order: RowOrder::Plain,
+                file,
+                bytes: tensor.bytes.clone(),
+            });
+        }
+    }
+    let tokenizer = tokenizer::json::read(path)?;
+    let template = chat::template_of_folder(path)?;
+    let files = weights.files.into_iter().map(|f| f.into_file()).collect();
+    let mut source = Source::new(files, in_order(tensors), left_out)?;
+    settle_head(&mut source, &mut config, path)?;
+    Ok(Opened { source, config, tokenizer, template })
+}
+
+/// A head that is tied: absent, the same bytes as the embedding, or, when it differs, not tied after all. A file with only
+/// the head gives the embedding its values.
+fn settle_head(source: &mut Source, config: &mut SourceConfig, path: &Path) -> Result<()> {
+    let tied = match config.settings.get("tie_word_embeddings").and_then(Value::as_bool) {
+        Some(tied) => tied,
+        None => config
+            .spec
+            .keys
+            .iter()
+            .any(|(k, d)| *k == "tie_word_embeddings" && *d == config::defaults::Missing::Bool(true)),
+    };
+    match (source.tensor(EMBEDDING), source.tensor(HEAD)) {
+        (Some(embedding), Some(head)) if tied => {
+            if source.same(embedding, head) {
+                source.leave_out(HEAD, "the same as the embedding, to which it is tied");
+            } else {
+                config.settings.insert("tie_word_embeddings".into(), false.into());
+                config.warnings.push(
+                    "The config ties the head to the embedding, and the file holds two that differ; they have been kept apart."
+                        .into(),
+                );
+            }
+            Ok(())
+        }
+        (Some(_), _) => Ok(()),
+        (None, Some(_)) if tied => {
+            source.rename(HEAD, EMBEDDING);
+            Ok(())
+        }
+        (None, _) => Err(missing_embedding(path, EMBEDDING)),
+    }
+}
+
+fn missing_embedding(path: &Path, name: &str) -> ImportError {
+    ImportError::malformed(
+        path,
+        format!("tensor `{name}`"),
+        "it is missing, and no model works without an embedding",
+        "Check that this is the whole model, all of its shards and not an adapter.",
+    )
+}
+
+/// The layer of a tensor, by its name.
+fn layer_of(name: &str) -> Option<u64> {
+    name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
+}
+
+/// Embedding first, then the layers by number, then what comes after them: files list tensors in any order.
+fn in_order(mut tensors: Vec<SourceTensor>) -> Vec<SourceTensor> {
+    let place = |t: &SourceTensor| match (t.name.as_str(), layer_of(&t.name)) {
+        (EMBEDDING, _) => (0, 0),
+        (_, Some(layer)) => (1, layer),
+        ("model.norm.weight", _) => (2, 0),
+        _ => (3, 0),
+    };
+    // Within a layer the order of the file stays, which is that of use in most.
+    tensors.sort_by_key(place);
+    tensors
+}
+
+/// The numbers of a small tensor of floats.
+fn small_floats(path: &Path, file: &[u8], name: &str, ty: Option<GgmlType>, bytes: &Range<usize>) -> Result<Vec<f32>> {
+    let fail = |cause: String| {
+        ImportError::malformed(
+            path,
+            format!("tensor `{}`", clip(name)),
+            cause,
+            "Convert the model again with a current converter.",
+        )
+    };
+    let Some(ty) = ty else {
+        return Err(fail("it holds integers, and must hold numbers".into()));
+    };
+    let data = file.get(bytes.clone()).unwrap_or(&[]);
+    let values = data.len() / ty.block_bytes() * ty.block_len();
+    if values > 1 << 16 {
+        return Err(fail(format!("{values} rotary divisors are more than any head has")));
+    }
+    let mut out = vec![0.0; values];
+    ty.decode(data, &mut out).map_err(|e| fail(e.to_string()))?;
+    if let Some(bad) = out.iter().find(|x| !(x.is_finite() && **x > 0.0)) {
+        return Err(fail(format!("{bad} is no rotary divisor: they are above 0")));
+    }
+    Ok(out)
+}

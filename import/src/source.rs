@@ -1,0 +1,284 @@
+//! The tensors of a source under their Hugging Face names, read by rows, whatever file they come from.
+
+use std::ops::Range;
+use std::path::Path;
+
+use tallow_format::Encoding;
+use tallow_format::encoding::gguf::GgmlType;
+
+use crate::error::{ImportError, Result};
+use crate::map::MappedFile;
+
+/// Where rows of a tensor lie in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// As in the result.
+    Plain,
+    /// Rotary pairs side by side: in each of so many heads, row `2j + p` of the source is row `p · size / 2 + j` of the
+    /// result. GGUF stores q and k so for the types whose reader rotates neighbouring values.
+    Interleaved {
+        /// Query heads or key heads.
+        heads: u64,
+    },
+}
+
+/// One tensor of the source, as it will stand in the `.model`.
+#[derive(Clone, Debug)]
+pub struct SourceTensor {
+    /// Hugging Face name.
+    pub name: String,
+    /// Name in the source file.
+    pub source_name: String,
+    /// Row-major, `[out, in]` for matrices; at least one dimension, each at least 1.
+    pub shape: Vec<u64>,
+    /// How the source stores the values.
+    pub ty: GgmlType,
+    /// Added to every value on reading: −1 turns GGUF's gemma norms into the Hugging Face convention.
+    pub shift: f32,
+    /// Where the rows lie.
+    pub order: RowOrder,
+    /// Number of the file.
+    pub file: usize,
+    /// Bytes in that file.
+    pub bytes: Range<usize>,
+}
+
+/// A tensor that is not taken over, and why.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LeftOut {
+    /// Name in the source.
+    pub name: String,
+    /// Type name in the source.
+    pub source_type: String,
+    /// One clause.
+    pub reason: String,
+}
+
+/// The tensors of a source and the files that hold them.
+#[derive(Debug)]
+pub struct Source {
+    files: Vec<MappedFile>,
+    tensors: Vec<SourceTensor>,
+    left_out: Vec<LeftOut>,
+}
+
+impl SourceTensor {
+    /// Number of values. The readers have checked that this fits.
+    pub fn values(&self) -> u64 {
+        self.shape.iter().product()
+    }
+
+    /// Rows and values per row. A vector is one row, unless its entries are out of order: then each is a row.
+    pub fn rows(&self) -> (u64, u64) {
+        match (self.shape.as_slice(), self.order) {
+            ([n], RowOrder::Interleaved { .. }) => (*n, 1),
+            (shape, _) => {
+                let len = shape.last().copied().unwrap_or(1);
+                (self.values() / len.max(1), len)
+            }
+        }
+    }
+
+    /// The encoding whose bytes the source already holds, when the values are taken as they are.
+    pub fn same_encoding(&self) -> Option<Encoding> {
+        self.ty.same_bytes().filter(|_| self.shift == 0.0)
+    }
+
+    /// Coordinates of a value, for messages: `row 3, column 7` or `[1, 2, 3]`.
+    pub fn position(&self, index: u64) -> String {
+        match self.shape.as_slice() {
+            [_] => format!("place {index}"),
+            [_, cols] => format!("row {}, column {}", index / cols, index % cols),
+            shape => {
+                let mut rest = index;
+                let mut at: Vec<u64> = shape
+                    .iter()
+                    .rev()
+                    .map(|&d| {
+                        let here = rest % d;
+                        rest /= d;
+                        here
+                    })
+                    .collect();
+                at.reverse();
+                format!("{at:?}")
+            }
+        }
+    }
+
+    fn source_row(&self, row: u64) -> u64 {
+        match self.order {
+            RowOrder::Plain => row,
+            RowOrder::Interleaved { heads } => {
+                let size = self.rows().0 / heads;
+                let (head, at) = (row / size, row % size);
+                let half = size / 2;
+                head * size + 2 * (at % half) + at / half
+            }
+        }
+    }
+}
+
+impl Source {
+    /// A source from opened files. Every tensor's `bytes` must lie inside its file and hold its shape in its type;
+    /// an interleaved order must have whole heads of even size.
+    pub fn new(files: Vec<MappedFile>, tensors: Vec<SourceTensor>, left_out: Vec<LeftOut>) -> Result<Self> {
+        for tensor in &tensors {
+            let path = files[tensor.file].path();
+            check(tensor, path, files[tensor.file].bytes().len())?;
+        }
+        Ok(Self { files, tensors, left_out })
+    }
+
+    /// Tensors in the order in which they will be written.
+    pub fn tensors(&self) -> &[SourceTensor] {
+        &self.tensors
+    }
+
+    /// What is not taken over.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// The tensor of a Hugging Face name.
+    pub fn tensor(&self, name: &str) -> Option<&SourceTensor> {
+        self.tensors.iter().find(|t| t.name == name)
+    }
+
+    /// The file that holds a tensor.
+    pub fn path(&self, tensor: &SourceTensor) -> &Path {
+        self.files[tensor.file].path()
+    }
+
+    /// Leaves a tensor out.
+    pub fn leave_out(&mut self, name: &str, reason: &str) {
+        let Some(at) = self.tensors.iter().position(|t| t.name == name) else {
+            return;
+        };
+        let tensor = self.tensors.remove(at);
+        self.left_out.push(LeftOut {
+            name: tensor.source_name,
+            source_type: tensor.ty.name().to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Gives a tensor another name.
+    pub fn rename(&mut self, name: &str, to: &str) {
+        if let Some(tensor) = self.tensors.iter_mut().find(|t| t.name == name) {
+            tensor.name = to.to_owned();
+        }
+    }
+
+    /// True if two tensors have the same shape, type, order and bytes.
+    pub fn same(&self, a: &SourceTensor, b: &SourceTensor) -> bool {
+        a.shape == b.shape && a.ty == b.ty && a.order == b.order && a.shift == b.shift && self.data(a) == self.data(b)
+    }
+
+    /// Appends the stored bytes of `rows` of a tensor, in the order of the result.
+    pub fn raw_rows(&self, tensor: &SourceTensor, rows: Range<u64>, out: &mut Vec<u8>) {
+        let data = self.data(tensor);
+        let len = row_bytes(tensor);
+        match tensor.order {
+            RowOrder::Plain => {
+                out.extend_from_slice(&data[rows.start as usize * len..rows.end as usize * len]);
+            }
+            RowOrder::Interleaved { .. } => {
+                for row in rows {
+                    let at = tensor.source_row(row) as usize * len;
+                    out.extend_from_slice(&data[at..at + len]);
+                }
+            }
+        }
+    }
+
+    /// Decodes `rows` of a tensor into `out`, which must hold exactly their values.
+    pub fn read_rows(&self, tensor: &SourceTensor, rows: Range<u64>, raw: &mut Vec<u8>, out: &mut [f32]) -> Result<()> {
+        let broken = |e: tallow_format::EncodingError| {
+            ImportError::malformed(
+                self.path(tensor),
+                format!("tensor `{}`", tensor.source_name),
+                e.to_string(),
+                "Download the file again.",
+            )
+        };
+        match tensor.order {
+            RowOrder::Plain => {
+                let len = row_bytes(tensor);
+                let data = self.data(tensor);
+                let part = &data[rows.start as usize * len..rows.end as usize * len];
+                tensor.ty.decode(part, out).map_err(broken)?;
+            }
+            RowOrder::Interleaved { .. } => {
+                raw.clear();
+                self.raw_rows(tensor, rows, raw);
+                tensor.ty.decode(raw, out).map_err(broken)?;
+            }
+        }
+        if tensor.shift != 0.0 {
+            out.iter_mut().for_each(|x| *x += tensor.shift);
+        }
+        Ok(())
+    }
+
+    /// All values of a small tensor.
+    pub fn values(&self, tensor: &SourceTensor) -> Result<Vec<f32>> {
+        let mut out = vec![0.0; tensor.values() as usize];
+        self.read_rows(tensor, 0..tensor.rows().0, &mut Vec::new(), &mut out)?;
+        Ok(out)
+    }
+
+    /// Lets the system drop the pages of a tensor that has been written.
+    pub fn release(&self, tensor: &SourceTensor) {
+        self.files[tensor.file].release(tensor.bytes.clone());
+    }
+
+    fn data(&self, tensor: &SourceTensor) -> &[u8] {
+        &self.files[tensor.file].bytes()[tensor.bytes.clone()]
+    }
+}
+
+/// Rows that are worked on at once: about 64 Ki values, whatever the thread count, so that results do not depend on it.
+pub(crate) fn chunk_rows(row_len: u64) -> u64 {
+    (65_536 / row_len.max(1)).max(1)
+}
+
+fn row_bytes(tensor: &SourceTensor) -> usize {
+    tensor.rows().1 as usize / tensor.ty.block_len() * tensor.ty.block_bytes()
+}
+
+fn check(tensor: &SourceTensor, path: &Path, file: usize) -> Result<()> {
+    let fail = |cause: String| {
+        ImportError::malformed(
+            path,
+            format!("tensor `{}`", tensor.source_name),
+            cause,
+            "Convert or download the model again.",
+        )
+    };
+    if tensor.shape.is_empty() || tensor.shape.contains(&0) {
+        return Err(fail(format!("its shape {:?} holds nothing", tensor.shape)));
+    }
+    let (rows, len) = tensor.rows();
+    if !(len as usize).is_multiple_of(tensor.ty.block_len()) {
+        return Err(fail(format!(
+            "rows of {len} values are not whole blocks of {} in {}",
+            tensor.ty.block_len(),
+            tensor.ty.name()
+        )));
+    }
+    let bytes = rows as usize * row_bytes(tensor);
+    if tensor.bytes.len() != bytes || tensor.bytes.end > file {
+        return Err(fail(format!(
+            "shape {:?} takes {bytes} bytes, and the file holds {}",
+            tensor.shape,
+            tensor.bytes.len()
+        )));
+    }
+    if let RowOrder::Interleaved { heads } = tensor.order
+        && (heads == 0 || !rows.is_multiple_of(2 * heads))
+    {
+        return Err(fail(format!("{rows} rows cannot be split into {heads} heads of even size")));
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! The table of operations. Everything that must be said about an operation in this crate is one
+//! entry here and one shape rule; the enum, the codecs, the printer and parser, arity checks and
+//! the reference page follow from it.
+//!
+//! Tags below 200 are fixed by existing files; new operations append from 200 and are never
+//! renumbered.
+
+use super::payload::{Payload, Reader, Real, choice};
+use super::{Effect, FieldInfo, OpInfo};
+use crate::DType;
+use crate::shape::{attention, convolution, elementwise, layout, matrix, norm, other};
+use Effect::{Pure, Random, State};
+
+choice! {
+    /// How `Pool` combines a window.
+    PoolMode {
+        /// The largest value; padding counts as negative infinity.
+        0 Max "max",
+        /// The mean; padding counts as zero inside the divisor.
+        1 Average "avg",
+    }
+}
+
+choice! {
+    /// How `Interpolate` fills in, with half-pixel centres.
+    Interpolation {
+        /// The nearest source value.
+        0 Nearest "nearest",
+        /// Linear in both directions.
+        1 Bilinear "bilinear",
+        /// The mean of the covered area.
+        2 Area "area",
+    }
+}
+
+choice! {
+    /// How `Sample` picks a token.
+    SampleMethod {
+        /// The largest logit.
+        0 Greedy "greedy",
+        /// From the softmax of `logits / temperature`.
+        1 Temperature "temperature",
+        /// From the `k` likeliest.
+        2 TopK "top_k",
+        /// From the likeliest that together reach probability `p`.
+        3 TopP "top_p",
+        /// From those at least `p` times as likely as the likeliest.
+        4 MinP "min_p",
+    }
+}
+
+choice! {
+    /// How `RopeScaled` stretches its frequencies; see [`crate::rope`].
+    Scaling {
+        /// Not at all.
+        0 Unscaled "none",
+        /// All divided by `factor`.
+        1 Linear "linear",
+        /// A larger base once a call reaches past `original`.
+        2 Dynamic "dynamic",
+        /// Interpolated by band between `low` (beta_slow) and `high` (beta_fast) turns.
+        3 Yarn "yarn",
+        /// As yarn, with band edges that are not rounded to whole lanes.
+        4 YarnExact "yarn_exact",
+        /// By wavelength, between `original / low` and `original / high`.
+        5 Llama3 "llama3",
+        /// Divided by `long` once a call reaches past `original`, else by `short`.
+        6 LongRope "longrope",
+        /// Divided by `short`.
+        7 Factors "factors",
+    }
+}
+
+macro_rules! operations {
+    ($($tag:literal $name:ident $({ $($field:ident : $ty:ty),* $(,)? })?
+        ($operands:literal -> $results:literal) $effect:ident $rule:path, $doc:literal;)*) => {
+        /// An operation with its payload.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // Fields are described on the reference page of the operation.
+        pub enum Op { $(#[doc = $doc] $name $({ $($field: $ty),* })?),* }
+
+        pub(super) static INFOS: &[OpInfo] = &[$(OpInfo {
+            tag: $tag,
+            name: stringify!($name),
+            fields: &[$($(FieldInfo { name: stringify!($field), kind: <$ty as Payload>::KIND }),*)?],
+            operands: $operands,
+            results: $results,
+            effect: $effect,
+            doc: $doc,
+            rule: $rule,
+        }),*];
+
+        impl Op {
+            /// The position of the operation in [`OpInfo::all`].
+            fn index(&self) -> usize {
+                #[allow(non_camel_case_types)]
+                enum Index { $($name),* }
+                match self { $(Op::$name { .. } => Index::$name as usize),* }
+            }
+
+            /// The facts of this operation.
+            pub fn info(&self) -> &'static OpInfo { &INFOS[self.index()] }
+
+            /// The name.
+            pub fn name(&self) -> &'static str { self.info().name }
+
+            /// The tag of the binary form.
+            pub fn tag(&self) -> u16 { self.info().tag }
+
+            /// Appends the payload of the binary form.
+            pub fn write_payload(&self, out: &mut Vec<u8>) {
+                match self { $(Op::$name $({ $($field),* })? => { let _ = &out; $($($field.write(out);)*)? }),* }
+            }
+
+            /// Reads the payload of the operation `tag`. The error names the field.
+            pub fn read_payload(tag: u16, input: &mut Reader<'_>) -> Result<Op, String> {
+                match tag {
+                    $($tag => { let _ = &input; Ok(Op::$name $({ $($field: <$ty as Payload>::read(input)
+                        .map_err(|e| format!(concat!("field `", stringify!($field), "` of ", stringify!($name), ": {}"), e))?),* })?) })*
+                    _ => Err(format!("operation tag {tag} is unknown")),
+                }
+            }
+
+            /// Appends `name = value` for each field, separated by commas.
+            pub(super) fn print_fields(&self, out: &mut String) {
+                match self { $(Op::$name $({ $($field),* })? => { let _ = &out; $($(field(out, stringify!($field), $field);)*)? }),* }
+            }
+
+            /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
+            /// or says that it is missing.
+            pub fn from_fields(name: &str, mut get: impl FnMut(&str) -> Result<String, String>) -> Result<Op, String> {
+                match name {
+                    $(stringify!($name) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
+                        .map_err(|e| format!("`{}`: {e}", stringify!($field)))?),* })?) })*
+                    _ => Err(format!("there is no operation `{name}`")),
+                }
+            }
+        }
+    };
+}
+
+fn field<T: Payload>(out: &mut String, name: &str, value: &T) {
+    if !out.is_empty() {
+        out.push_str(", ");
+    }
+    out.push_str(name);
+    out.push_str(" = ");
+    value.print(out);
+}
+
+operations! {
+    0 Matmul ("x W" -> "y") Pure matrix::matmul, "`x · Wᵀ` over the last dimension of both.";
+    1 Add ("a b" -> "y") Pure elementwise::broadcast, "Sum, with NumPy broadcasting.";
+    2 Mul ("a b" -> "y") Pure elementwise::broadcast, "Product element by element, with NumPy broadcasting.";
+    3 Sub ("a b" -> "y") Pure elementwise::broadcast, "Difference, with NumPy broadcasting.";
+    4 Div ("a b" -> "y") Pure elementwise::broadcast, "Quotient, with NumPy broadcasting.";
+    5 Transpose { perm: Vec<u32> } ("x" -> "y") Pure layout::permute, "Dimension `i` of the result is dimension `perm[i]` of `x`.";
+    6 Reshape { shape: Vec<i64> } ("x" -> "y") Pure layout::reshape, "The same elements in row-major order in another shape; one dimension may be -1.";
+    7 Permute { dims: Vec<u32> } ("x" -> "y") Pure layout::permute, "Dimension `i` of the result is dimension `dims[i]` of `x`.";
+    8 Concat { axis: u32 } ("x*" -> "y") Pure layout::concat, "Operands one after another along `axis`.";
+    9 Split { axis: u32, sizes: Vec<u32> } ("x" -> "y*") Pure layout::split, "Parts of `sizes` along `axis`.";
+    10 Chunk { axis: u32, chunks: u32 } ("x" -> "y*") Pure layout::split, "Equal parts along `axis`.";
+    11 Clamp { min: Option<Real>, max: Option<Real> } ("x" -> "y") Pure elementwise::same, "Values held between `min` and `max`.";
+    12 NanToNum { nan: Real, posinf: Real, neginf: Real } ("x" -> "y") Pure elementwise::real, "NaN and infinities replaced.";
+
+    20 Sdpa { heads: u32, kv_heads: u32, head_dim: u32, causal: bool } ("q k v mask?" -> "y") Pure attention::attention, "Scaled dot-product attention with grouped heads; causal aligns the last query with the last key.";
+    21 SdpaCross { heads: u32, head_dim: u32 } ("q k v" -> "y") Pure attention::attention, "Attention over the keys and values of an encoder, without mask.";
+    22 SdpaWindow { heads: u32, head_dim: u32, window: u32 } ("q k v" -> "y") Pure attention::attention, "Causal attention in which each query sees `window` keys, itself included.";
+    23 KvCache ("k v" -> "k_all v_all") State attention::kv_cache, "Appends to the session's cache of this node and returns all rows so far.";
+    24 KvCompress { head_dim: u32, bits: u32 } ("x" -> "y") Pure attention::kv_compress, "Cache rows to blocks of `bits` bits.";
+    25 KvDecompress { head_dim: u32, bits: u32 } ("x" -> "y") Pure attention::kv_decompress, "Cache rows from blocks of `bits` bits.";
+    26 Rope { head_dim: u32, rope_dim: u32, base: Real } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the pairs `(j, j + head_dim/2)`, `j < rope_dim/2`.";
+    27 SinusoidalEmbed { dim: u32 } ("t" -> "y") Pure other::sinusoidal, "Sines and cosines alternating, with frequencies `10000^(-2j/dim)`.";
+    28 RelativePosEmbedding { buckets: u32 } ("q_len k_len table" -> "bias") Pure other::relative_bias, "Bucketed bidirectional attention bias, distances up to 128.";
+
+    40 RmsNorm { eps: Real } ("x g" -> "y") Pure norm::last_dimension, "`x / √(mean(x²) + eps) · g` over the last dimension.";
+    41 LayerNorm { eps: Real } ("x g b" -> "y") Pure norm::last_dimension, "Normalised over the last dimension, then scale and shift.";
+    42 BatchNorm { eps: Real, momentum: Real } ("x g b mean var" -> "y") Pure norm::channels, "Batch normalisation with stored statistics.";
+    43 GroupNorm { groups: u32, eps: Real } ("x g b" -> "y") Pure norm::channels, "Normalised over groups of channels.";
+    44 InstanceNorm { eps: Real } ("x g b" -> "y") Pure norm::channels, "Normalised over each channel.";
+    45 AdaLN ("x scale shift" -> "y") Pure norm::adaptive, "`norm(x) · (1 + scale) + shift` with ε = 1e-6.";
+
+    60 Silu ("x" -> "y") Pure elementwise::real, "`x · sigmoid(x)`.";
+    61 Gelu { approximate: bool } ("x" -> "y") Pure elementwise::real, "Gaussian error linear unit: the tanh form if `approximate`, else the erf form.";
+    62 GeGlu ("gate up | x W_gate W_up W_down" -> "y") Pure elementwise::gated, "`gelu(gate) · up`, erf form.";
+    63 SwiGlu ("gate up | x W_gate W_up W_down" -> "y") Pure elementwise::gated, "`silu(gate) · up`.";
+    64 Glu ("gate up | x W_gate W_up W_down" -> "y") Pure elementwise::gated, "`sigmoid(gate) · up`.";
+    65 Relu ("x" -> "y") Pure elementwise::same, "`max(x, 0)`.";
+    66 LeakyRelu { slope: Real } ("x" -> "y") Pure elementwise::real, "`x` where positive, else `slope · x`.";
+    67 PRelu ("x slope" -> "y") Pure elementwise::prelu, "Leaky relu with learned slopes.";
+    68 Sigmoid ("x" -> "y") Pure elementwise::real, "`1 / (1 + exp(-x))`.";
+    69 Tanh ("x" -> "y") Pure elementwise::real, "Hyperbolic tangent.";
+    70 Softmax { dim: i32 } ("x" -> "y") Pure elementwise::along, "Exponentials that sum to 1 along `dim`.";
+
+    80 Conv1d { kernel: u32, stride: u32, padding: u32, dilation: u32, groups: u32 } ("x W b?" -> "y") Pure convolution::convolution, "1-D convolution of `[N, C, L]`.";
+    81 Conv2d { kernel: [u32; 2], stride: [u32; 2], padding: [u32; 2], dilation: [u32; 2], groups: u32 } ("x W b?" -> "y") Pure convolution::convolution, "2-D convolution of `[N, C, H, W]`.";
+    82 Conv3d { kernel: [u32; 3], stride: [u32; 3], padding: [u32; 3], dilation: [u32; 3], groups: u32 } ("x W b?" -> "y") Pure convolution::convolution, "3-D convolution of `[N, C, D, H, W]`.";
+    83 ConvTranspose2d { kernel: [u32; 2], stride: [u32; 2], padding: [u32; 2] } ("x W b?" -> "y") Pure convolution::transposed, "Transposed 2-D convolution, weights `[in, out, kh, kw]`.";
+    84 CausalConv1d { kernel: u32 } ("x W b?" -> "y") Pure convolution::convolution, "1-D convolution padded on the left only; groups follow from the weight's shape.";
+    85 DepthwiseConv { kernel: u32, stride: u32 } ("x W b?" -> "y") Pure convolution::convolution, "Convolution of each channel on its own, 1-D or 2-D by rank, padding kernel/2.";
+    86 Pool { mode: PoolMode, kernel: [u32; 2], stride: [u32; 2], padding: [u32; 2] } ("x" -> "y") Pure convolution::pool, "2-D pooling.";
+
+    100 Interpolate { mode: Interpolation, scale: Real } ("x" -> "y") Pure convolution::interpolate, "Resizes `[N, C, H, W]` to `⌊n·scale⌋`, half-pixel centres.";
+    101 PixelShuffle { factor: u32 } ("x" -> "y") Pure convolution::pixel_shuffle, "Channels to space.";
+    102 PixelUnshuffle { factor: u32 } ("x" -> "y") Pure convolution::pixel_shuffle, "Space to channels.";
+    103 PatchEmbed { patch: u32 } ("x W b?" -> "y") Pure convolution::convolution, "Convolution with kernel and stride `patch`.";
+    104 Unpatchify ("x" -> "y") Pure convolution::unpatchify, "Patches back to a picture; carries no size of its own.";
+
+    120 TokenEmbed ("ids W" -> "y") Pure other::token_embed, "Rows of a table by id; an id past the table is an error.";
+    121 PosEmbed ("x W" -> "y") Pure other::pos_embed, "Learned positions: rows by integer position, or added to `x` from row 0.";
+
+    140 NoiseSchedule ("t" -> "alpha sigma") Pure other::noise_schedule, "`cos(πt/2)` and `sin(πt/2)`.";
+    141 FlowStep ("x v dt" -> "y") Pure elementwise::broadcast, "`x + v · dt`.";
+    142 Quantize { dtype: DType } ("x" -> "y") Pure elementwise::real, "Values rounded through the block type `dtype`.";
+    143 Dequantize ("x" -> "y") Pure elementwise::real, "Values of a block type as `f32`.";
+    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random other::sample, "One token id per row of logits.";
+
+    160 LoraApply { rank: u32, alpha: Real } ("x W A B" -> "y") Pure matrix::lora, "`x·Wᵀ + (alpha/rank) · x·Aᵀ·Bᵀ`.";
+    161 Kron ("a b" -> "y") Pure matrix::kron, "Kronecker product.";
+    162 MatrixInverse ("a" -> "y") Pure matrix::inverse, "Inverse of square matrices.";
+
+    180 FusedNormMatmul { eps: Real } ("x g W" -> "y") Pure matrix::norm_matmul, "`Matmul(RmsNorm(x, g), W)`.";
+    181 FusedSkipNorm { eps: Real } ("x skip g" -> "y sum") Pure norm::skip_norm, "`RmsNorm(x + skip, g)`, and the sum.";
+    182 FusedSwiGlu ("gate up | x W_gate W_up" -> "y") Pure elementwise::gated, "`silu(gate) · up`, with both products in the three-operand form.";
+    183 FlashAttention { heads: u32, kv_heads: u32, head_dim: u32 } ("q k v" -> "y") Pure attention::attention, "Causal `Sdpa` in another order of work.";
+
+    199 Argmax { dim: i32 } ("x" -> "index") Pure elementwise::argmax, "Index of the first largest value along `dim`, as i64.";
+
+    200 AddScalar { value: Real } ("x" -> "y") Pure elementwise::same, "`x + value`.";
+    201 MulScalar { value: Real } ("x" -> "y") Pure elementwise::same, "`x · value`.";
+    202 Neg ("x" -> "y") Pure elementwise::same, "`-x`.";
+    203 Exp ("x" -> "y") Pure elementwise::real, "Exponential.";
+    204 Log ("x" -> "y") Pure elementwise::real, "Natural logarithm.";
+    205 Sqrt ("x" -> "y") Pure elementwise::real, "Square root.";
+    206 Sin ("x" -> "y") Pure elementwise::real, "Sine of radians.";
+    207 Cos ("x" -> "y") Pure elementwise::real, "Cosine of radians.";
+    208 Erf ("x" -> "y") Pure elementwise::real, "Error function.";
+    209 Softplus ("x" -> "y") Pure elementwise::real, "`log(1 + exp(x))`.";
+    210 Abs ("x" -> "y") Pure elementwise::same, "Magnitude.";
+    211 QuickGelu ("x" -> "y") Pure elementwise::real, "`x · sigmoid(1.702 x)`.";
+    212 ReluSquared ("x" -> "y") Pure elementwise::same, "`max(x, 0)²`.";
+    230 Slice { axis: u32, start: i64, end: i64 } ("x" -> "y") Pure layout::slice, "Elements `start..end` along `axis`; negative counts from the end, and i64::MAX is the end.";
+
+    270 RopeScaled { head_dim: u32, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the first `rope_dim` lanes of each head, with scaled frequencies; pairs are `(j, j + rope_dim/2)`, or `(2j, 2j + 1)` if `interleaved`; cosines and sines are multiplied by `attention_factor`.";
+    280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_ascend_names_are_unique_and_everything_is_documented() {
+        assert!(INFOS.windows(2).all(|w| w[0].tag < w[1].tag));
+        let mut names: Vec<_> = INFOS.iter().map(|i| i.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), INFOS.len());
+        assert!(INFOS.iter().all(|i| i.doc.ends_with('.') && !i.results.is_empty()));
+    }
+
+    #[test]
+    fn payload_round_trips_in_bytes_and_text() {
+        let op = Op::Clamp { min: None, max: Some(6.0.into()) };
+        let mut bytes = Vec::new();
+        op.write_payload(&mut bytes);
+        assert_eq!(bytes, [0, 1, 0, 0, 0xc0, 0x40]);
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(Op::read_payload(11, &mut reader).unwrap(), op);
+        assert_eq!(reader.remaining(), 0);
+        assert_eq!(op.attributes(), "min = none, max = 6");
+        let again = Op::from_fields("Clamp", |f| Ok(if f == "min" { "none" } else { "6" }.into()));
+        assert_eq!(again.unwrap(), op);
+        assert!(Op::read_payload(11, &mut Reader::new(&bytes[..3])).unwrap_err().contains("field `max`"));
+        assert!(Op::read_payload(6, &mut Reader::new(&[255, 255, 255, 255])).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! A million nodes: run by hand, `cargo test -p tallow-ir --test scale -- --ignored --nocapture`.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests, which clippy does not know as such.
+
+mod common;
+
+use std::time::Instant;
+use tallow_ir::binary::RawGraph;
+use tallow_ir::{graphs_equal, text, verify};
+
+#[test]
+#[ignore = "takes seconds and a gigabyte"]
+fn a_million_nodes() {
+    let clock = Instant::now();
+    let at = |what: &str| println!("{what}: {:.2} s", clock.elapsed().as_secs_f64());
+    let g = common::chain(850_000);
+    at(&format!("built {} nodes", g.len()));
+    let printed = text::print(&g);
+    at(&format!("printed {} bytes", printed.len()));
+    let again = text::parse(&printed).unwrap();
+    drop(printed);
+    at("parsed");
+    assert!(graphs_equal(&g, &again));
+    at("compared");
+    let again = verify(again).unwrap();
+    at("verified");
+    drop(again);
+    let bytes = RawGraph::from_graph(&g).unwrap().write();
+    at(&format!("written as {} bytes", bytes.len()));
+    let weights: std::collections::HashMap<String, _> =
+        g.weights().map(|(n, v)| (n.to_owned(), g.ty(v).clone())).collect();
+    let raw = RawGraph::read(&bytes).unwrap();
+    at("read");
+    let again = raw.to_graph(&|n| weights.get(n).cloned(), false).unwrap();
+    at("bound");
+    assert!(graphs_equal(&g, &again));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    println!("{}", status.lines().find(|l| l.starts_with("VmHWM")).unwrap_or_default());
+}

@@ -1,0 +1,96 @@
+//! The error type of the library: one variant per stage, and the exit code that the command gives.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// What went wrong, and in which stage.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A container or one of its sections.
+    #[error(transparent)]
+    Format(#[from] tallow_format::FormatError),
+    /// A family could not be built from config and tensors.
+    #[error("{file}: {source}")]
+    Family {
+        /// The model.
+        file: String,
+        /// Why.
+        source: tallow_frontends::families::FamilyError,
+    },
+    /// A graph that breaks the rules of the IR.
+    #[error("{file}: {source}")]
+    Graph {
+        /// The model.
+        file: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Import of another format.
+    #[error(transparent)]
+    Import(#[from] tallow_import::ImportError),
+    /// Running.
+    #[error(transparent)]
+    Executor(#[from] tallow_executor::ExecutorError),
+    /// Text to ids.
+    #[error("{file}: tokenizer: {source}")]
+    Tokenizer {
+        /// The model.
+        file: String,
+        /// Why.
+        source: tallow_executor::tokenizer::TokenizerError,
+    },
+    /// A chat template.
+    #[error("{file}: chat template: {source}")]
+    Chat {
+        /// The model.
+        file: String,
+        /// Why.
+        source: tallow_executor::chat::ChatError,
+    },
+    /// Sampling parameters or logits.
+    #[error(transparent)]
+    Sampling(#[from] tallow_executor::sampling::SamplingError),
+    /// The file system.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something that this version cannot do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A call that makes no sense.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// The exit code of the command: 2 usage, 3 bad input file, 4 unsupported, 5 device or memory.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Format(e) if e.is_unsupported() => 4,
+            Error::Family { source, .. } if source.is_unsupported() => 4,
+            Error::Import(e) if e.is_unsupported() => 4,
+            Error::Executor(e) if e.is_unsupported() => 4,
+            Error::Tokenizer { source, .. } if source.is_unsupported() => 4,
+            Error::Unsupported(_) => 4,
+            Error::Usage(_) | Error::Sampling(_) => 2,
+            Error::Executor(tallow_executor::ExecutorError::Tensor(_) | tallow_executor::ExecutorError::Threads(_)) => 5,
+            Error::Executor(tallow_executor::ExecutorError::ContextFull { .. }) => 2,
+            Error::Executor(tallow_executor::ExecutorError::Input { .. }) => 2,
+            Error::Format(_)
+            | Error::Family { .. }
+            | Error::Graph { .. }
+            | Error::Import(_)
+            | Error::Executor(_)
+            | Error::Tokenizer { .. }
+            | Error::Chat { .. }
+            | Error::Io { .. } => 3,
+        }
+    }
+}
+
+/// A result of this library.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,174 @@
+//! A generation: an iterator of pieces of text.
+
+use crate::{Error, GenerateOptions, Result, Session, Tensor};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tallow_executor::Rows;
+use tallow_executor::sampling::{AllowedIds, Sampler};
+use tallow_executor::stream::{StopMatcher, TextStream};
+use tallow_executor::tokenizer::Tokenizer;
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The model gave an end token, or the text a stop string.
+    Stop,
+    /// The asked number of tokens was reached.
+    Length,
+    /// The context is full.
+    Context,
+}
+
+/// What a generation took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Statistics {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Those of them that the cache already held.
+    pub reused_tokens: usize,
+    /// Time for the prompt, until the first logits.
+    pub prefill: Duration,
+    /// Tokens generated.
+    pub tokens: usize,
+    /// Time for the tokens after the first.
+    pub decode: Duration,
+}
+
+impl Statistics {
+    /// Prompt tokens per second, those in the cache left out.
+    pub fn prefill_rate(&self) -> f64 {
+        (self.prompt_tokens - self.reused_tokens) as f64 / self.prefill.as_secs_f64().max(1e-9)
+    }
+
+    /// Generated tokens per second, the first left out, as its logits are the prompt's.
+    pub fn decode_rate(&self) -> f64 {
+        self.tokens.saturating_sub(1) as f64 / self.decode.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Pieces of text, each valid UTF-8 and not empty; stop strings and special tokens are left out.
+/// Dropping it early leaves the session usable.
+pub struct Generation<'a> {
+    session: &'a mut Session,
+    sampler: Sampler,
+    tokenizer: Arc<Tokenizer>,
+    stream: TextStream,
+    stops: StopMatcher,
+    /// Logits of the next token.
+    logits: Option<Tensor>,
+    ids: Vec<u32>,
+    limit: usize,
+    ignore_end: bool,
+    ended: Option<Ended>,
+    statistics: Statistics,
+}
+
+impl<'a> Generation<'a> {
+    pub(crate) fn new(session: &'a mut Session, prompt: &[u32], sampler: Sampler, options: &GenerateOptions) -> Result<Self> {
+        if prompt.is_empty() {
+            return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
+        }
+        let tokenizer = session.model().tokenizer()?;
+        let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
+        let start = Instant::now();
+        let before = session.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
+        let logits = session.logits(prompt, Rows::Last)?;
+        let statistics = Statistics {
+            prompt_tokens: prompt.len(),
+            reused_tokens: before,
+            prefill: start.elapsed(),
+            ..Statistics::default()
+        };
+        Ok(Generation {
+            session,
+            sampler: sampler.with_allowed(AllowedIds::of(&tokenizer)),
+            tokenizer,
+            stream: TextStream::continuing(true),
+            stops,
+            logits: Some(logits),
+            ids: Vec::new(),
+            limit: options.max_tokens.unwrap_or(usize::MAX),
+            ignore_end: options.ignore_end,
+            ended: None,
+            statistics,
+        })
+    }
+
+    /// The ids generated so far, an end token included.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// What it took so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Why it ended; `None` while it goes on.
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// What the stream and the stop strings held back; empty the second time.
+    fn rest(&mut self) -> String {
+        let last = self.stops.push(&self.stream.finish()).text;
+        last + &self.stops.finish()
+    }
+
+    /// The next piece; `None` once the end is reached and all text is out.
+    fn advance(&mut self) -> Result<Option<String>> {
+        loop {
+            if self.ended.is_some() {
+                return Ok(Some(self.rest()).filter(|text| !text.is_empty()));
+            }
+            if self.ids.len() >= self.limit {
+                self.ended = Some(Ended::Length);
+                continue;
+            }
+            let start = Instant::now();
+            let logits = match (self.logits.take(), self.ids.last()) {
+                (Some(logits), _) => logits,
+                (None, Some(&last)) => match self.session.step(last)? {
+                    Some(logits) => logits,
+                    None => {
+                        self.ended = Some(Ended::Context);
+                        continue;
+                    }
+                },
+                (None, None) => return Ok(None),
+            };
+            let row = logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
+            let id = self.sampler.sample(&row, &self.session.tokens)?;
+            if !self.ids.is_empty() {
+                self.statistics.decode += start.elapsed();
+            }
+            self.ids.push(id);
+            self.statistics.tokens += 1;
+            if !self.ignore_end && self.session.model().end_ids().contains(&id) {
+                self.ended = Some(Ended::Stop);
+                continue;
+            }
+            let outcome = self.stops.push(&self.stream.push(&self.tokenizer, id));
+            if outcome.stopped.is_some() {
+                self.ended = Some(Ended::Stop);
+            }
+            if !outcome.text.is_empty() {
+                return Ok(Some(outcome.text));
+            }
+        }
+    }
+}
+
+impl Iterator for Generation<'_> {
+    type Item = Result<String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let piece = self.advance().transpose();
+        if matches!(piece, Some(Err(_))) {
+            // An error ends it: what follows would not be the model's text.
+            self.ended = Some(Ended::Stop);
+            self.rest();
+        }
+        piece
+    }
+}

@@ -1,0 +1,37 @@
+//! Tallow opens a single-file `.model` package, turns its graph or family into a graph IR, and runs
+//! it on Candle tensors.
+//!
+//! ```
+//! let model = tallow::Model::storyteller()?;
+//! let mut session = model.session()?;
+//! let mut story = String::new();
+//! for piece in session.generate("Tell me a story about a fox.")?.take(40) {
+//!     story.push_str(&piece?);
+//! }
+//! assert!(story.contains("fox"), "{story}");
+//! # Ok::<(), tallow::Error>(())
+//! ```
+//!
+//! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
+//! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
+
+pub mod error;
+pub mod generation;
+pub mod library;
+pub mod model;
+pub mod session;
+pub mod tensor_file;
+
+pub use error::{Error, Result};
+pub use generation::{Ended, Generation, Statistics};
+pub use model::{Model, ModelOptions, Path};
+pub use session::{GenerateOptions, Session};
+
+pub use tallow_compiler as compiler;
+pub use tallow_executor as executor;
+pub use tallow_executor::chat::Message;
+pub use tallow_executor::{CacheType, Engine, Rows, Tensor};
+pub use tallow_format as format;
+pub use tallow_frontends as frontends;
+pub use tallow_import as import;
+pub use tallow_ir as ir;

@@ -1,0 +1,216 @@
+//! A model: an opened file with its program, tokenizer and chat template.
+
+use crate::{Error, Result, Session};
+use std::sync::{Arc, OnceLock};
+use tallow_executor::chat::{ChatTemplate, SpecialTokens};
+use tallow_executor::sampling::SamplingParams;
+use tallow_executor::tokenizer::Tokenizer;
+use tallow_executor::{Engine, Program, ProgramOptions};
+use tallow_format::ModelFile;
+use tallow_frontends::families;
+use tallow_ir::Graph;
+use tallow_ir::verify::{Verified, verify};
+
+static STORYTELLER: &[u8] = include_bytes!("../models/storyteller.model");
+
+/// Where the graph comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// The graph section where there is one, else the family.
+    #[default]
+    Auto,
+    /// The graph section.
+    Graph,
+    /// The family that the config names.
+    Family,
+    /// The program section.
+    Program,
+}
+
+/// How to open a model.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelOptions {
+    /// Where the graph comes from.
+    pub path: Path,
+    /// Engine, threads, cache type, context and chunk. Without a context, that of the config.
+    pub program: ProgramOptions,
+}
+
+/// An opened model; cheap to clone, shared by its sessions.
+#[derive(Clone)]
+pub struct Model {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    file: Arc<ModelFile>,
+    program: Arc<Program>,
+    notes: Vec<String>,
+    tokenizer: OnceLock<Arc<Tokenizer>>,
+    chat: OnceLock<Option<Arc<ChatTemplate>>>,
+    end_ids: Vec<u32>,
+}
+
+impl Model {
+    /// Opens a `.model` file with the default options.
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, &ModelOptions::default())
+    }
+
+    /// Opens a `.model` file.
+    pub fn open_with(path: impl AsRef<std::path::Path>, options: &ModelOptions) -> Result<Self> {
+        Self::from_file(ModelFile::open(path.as_ref())?, options)
+    }
+
+    /// The embedded model: a small decoder that tells stories about animals.
+    pub fn storyteller() -> Result<Self> {
+        Self::storyteller_with(&ModelOptions::default())
+    }
+
+    /// The embedded model with options.
+    pub fn storyteller_with(options: &ModelOptions) -> Result<Self> {
+        Self::from_file(storyteller_file()?, options)
+    }
+
+    /// A model from an opened file.
+    pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
+        let file = Arc::new(file);
+        let (graph, notes) = graph(&file, options.path)?;
+        let mut program = options.program;
+        if program.context.is_none() {
+            program.context = context(&file)?;
+        }
+        let program = Program::new(&graph, file.clone(), program)?;
+        let end_ids = match file.config().tokenizer()?.eos_token {
+            Some(_) => file.end_ids(&file.vocab()?)?,
+            None => file.config().end_ids()?,
+        };
+        Ok(Model {
+            inner: Arc::new(Inner {
+                file,
+                program: Arc::new(program),
+                notes,
+                tokenizer: OnceLock::new(),
+                chat: OnceLock::new(),
+                end_ids,
+            }),
+        })
+    }
+
+    /// A new, empty session.
+    pub fn session(&self) -> Result<Session> {
+        Session::new(self.clone())
+    }
+
+    /// The file.
+    pub fn file(&self) -> &ModelFile {
+        &self.inner.file
+    }
+
+    /// The loaded program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.inner.program
+    }
+
+    /// Warnings about the file and how it was understood.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.inner.file.warnings().iter().chain(&self.inner.notes).map(String::as_str)
+    }
+
+    /// Whether this model runs in the reference engine.
+    pub fn is_reference(&self) -> bool {
+        self.inner.program.options().engine == Engine::Reference
+    }
+
+    /// Ids that end a sequence.
+    pub fn end_ids(&self) -> &[u32] {
+        &self.inner.end_ids
+    }
+
+    /// The tokenizer; read on first use.
+    pub fn tokenizer(&self) -> Result<Arc<Tokenizer>> {
+        if let Some(tokenizer) = self.inner.tokenizer.get() {
+            return Ok(tokenizer.clone());
+        }
+        let file = &self.inner.file;
+        let tokenizer = Tokenizer::new(&file.vocab()?, &file.config().tokenizer()?)
+            .map_err(|source| Error::Tokenizer { file: file.label(), source })?;
+        Ok(self.inner.tokenizer.get_or_init(|| Arc::new(tokenizer)).clone())
+    }
+
+    /// The chat template, if the model has one.
+    pub fn chat(&self) -> Result<Option<Arc<ChatTemplate>>> {
+        if let Some(chat) = self.inner.chat.get() {
+            return Ok(chat.clone());
+        }
+        let file = &self.inner.file;
+        let chat = match file.chat() {
+            Some(section) => {
+                let tokenizer = self.tokenizer()?;
+                let template = ChatTemplate::from_section(section, &SpecialTokens::of(&tokenizer))
+                    .map_err(|source| Error::Chat { file: file.label(), source })?;
+                Some(Arc::new(template))
+            }
+            None => None,
+        };
+        Ok(self.inner.chat.get_or_init(|| chat).clone())
+    }
+
+    /// The sampling that the config asks for, with a seed.
+    pub fn sampling(&self, seed: u64) -> Result<SamplingParams> {
+        Ok(SamplingParams::from_config(&self.inner.file.config().sampling()?, seed))
+    }
+}
+
+/// The embedded model's file.
+pub fn storyteller_file() -> Result<ModelFile> {
+    Ok(ModelFile::from_static(STORYTELLER, "storyteller.model (embedded)")?)
+}
+
+/// The verified graph of a file by the wanted path, with notes.
+pub fn graph(file: &ModelFile, path: Path) -> Result<(Verified, Vec<String>)> {
+    let (graph, notes) = raw_graph(file, path)?;
+    let verified = verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
+    Ok((verified, notes))
+}
+
+fn raw_graph(file: &ModelFile, path: Path) -> Result<(Graph, Vec<String>)> {
+    let section = match path {
+        Path::Auto | Path::Graph => file.graph(),
+        Path::Family | Path::Program => None,
+    };
+    match (path, section) {
+        (Path::Program, _) => Err(Error::Unsupported(format!(
+            "{}: programs are not compiled by this version; use --path family or --path graph",
+            file.label()
+        ))),
+        (Path::Graph, None) => Err(Error::Usage(format!(
+            "{}: has no graph section; use --path family, or add one with `tallow edit --graph`",
+            file.label()
+        ))),
+        (Path::Auto | Path::Graph, Some((format, text))) => {
+            let graph = tallow_frontends::graph_section::from_section(format, text, file.config(), file.tensors())
+                .map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
+            Ok((graph, Vec::new()))
+        }
+        (Path::Auto | Path::Family, _) => {
+            let family = families::build(file.config(), file.tensors())
+                .map_err(|source| Error::Family { file: file.label(), source })?;
+            Ok((family.graph, family.notes))
+        }
+    }
+}
+
+/// The number of tokens that the config allows: its positions, or what its rotary scaling stretches
+/// the original length to, where that is more.
+fn context(file: &ModelFile) -> Result<Option<usize>> {
+    let architecture = file.config().architecture();
+    let Some(positions) = architecture.usize("max_position_embeddings")?.or(architecture.usize("context_length")?) else {
+        return Ok(None);
+    };
+    let Some(scaling) = architecture.table("rope_scaling")? else { return Ok(Some(positions)) };
+    let stretches = matches!(scaling.str("rope_type")?.as_deref(), Some("dynamic" | "yarn"));
+    let original = scaling.usize("original_max_position_embeddings")?.unwrap_or(positions);
+    let factor = scaling.f64("factor")?.filter(|_| stretches).unwrap_or(1.0);
+    Ok(Some(positions.max((original as f64 * factor) as usize)))
+}

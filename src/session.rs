@@ -1,0 +1,151 @@
+//! A session: a conversation, or one text after another.
+
+use crate::{Error, Generation, Model, Result};
+use tallow_executor::chat::{Message, Variables, encode_prompt};
+use tallow_executor::sampling::{Sampler, SamplingParams};
+use tallow_executor::tokenizer::EncodeOptions;
+use tallow_executor::{ExecutorError, Rows, Tensor};
+
+/// How to continue a text.
+#[derive(Clone, Debug, Default)]
+pub struct GenerateOptions {
+    /// Sampling; `None`: what the config says.
+    pub sampling: Option<SamplingParams>,
+    /// Most tokens to generate; `None`: until the model ends, or the context is full.
+    pub max_tokens: Option<usize>,
+    /// Texts that end the generation; they are not part of it.
+    pub stop: Vec<String>,
+    /// Leaves the chat template out.
+    pub raw: bool,
+    /// Goes on past end tokens.
+    pub ignore_end: bool,
+}
+
+/// A conversation over a [`Model`]: what earlier calls saw is kept, and a new prompt that begins as
+/// they did runs only from where it differs. Cloning makes a branch.
+#[derive(Clone)]
+pub struct Session {
+    model: Model,
+    pub(crate) inner: tallow_executor::Session,
+    /// The tokens in the cache.
+    pub(crate) tokens: Vec<u32>,
+}
+
+impl Session {
+    pub(crate) fn new(model: Model) -> Result<Self> {
+        let inner = tallow_executor::Session::new(model.program().clone());
+        Ok(Session { model, inner, tokens: Vec::new() })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Number of tokens in the cache.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether the cache is empty.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Bytes that the cache holds.
+    pub fn cache_bytes(&self) -> usize {
+        self.inner.cache_bytes()
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        self.inner.reset();
+        self.tokens.clear();
+    }
+
+    /// Continues a prompt as the config says, through the chat template where the model has one.
+    /// The result is an iterator of pieces of text.
+    pub fn generate(&mut self, prompt: &str) -> Result<Generation<'_>> {
+        self.generate_with(prompt, &GenerateOptions::default())
+    }
+
+    /// Continues a prompt.
+    pub fn generate_with(&mut self, prompt: &str, options: &GenerateOptions) -> Result<Generation<'_>> {
+        if !options.raw && self.model.chat()?.is_some() {
+            return self.reply(&[Message::new("user", prompt)], options);
+        }
+        let ids = self.encode(prompt)?;
+        self.continue_ids(&ids, options)
+    }
+
+    /// Answers a conversation through the chat template.
+    pub fn reply(&mut self, messages: &[Message], options: &GenerateOptions) -> Result<Generation<'_>> {
+        let ids = self.encode_chat(messages)?;
+        let mut options = options.clone();
+        if let Some(chat) = self.model.chat()? {
+            options.stop.extend(chat.stops().iter().cloned());
+        }
+        self.continue_ids(&ids, &options)
+    }
+
+    /// The ids of a conversation up to where the answer begins.
+    pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>> {
+        let file = || self.model.file().label();
+        let chat = self.model.chat()?.ok_or_else(|| {
+            Error::Usage(format!("{}: has no chat template; use a raw prompt (--raw)", file()))
+        })?;
+        let tokenizer = self.model.tokenizer()?;
+        let text = chat.render(messages, true, &Variables::new()).map_err(|source| Error::Chat { file: file(), source })?;
+        encode_prompt(&tokenizer, &text).map_err(|source| Error::Tokenizer { file: file(), source })
+    }
+
+    /// The ids of a raw prompt, begun as the model wants.
+    pub fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
+        let options = EncodeOptions { add_special: true, parse_special: true };
+        self.model
+            .tokenizer()?
+            .encode(prompt, options)
+            .map_err(|source| Error::Tokenizer { file: self.model.file().label(), source })
+    }
+
+    /// Continues a sequence of ids; what the cache shares with it is not run again.
+    pub fn continue_ids(&mut self, ids: &[u32], options: &GenerateOptions) -> Result<Generation<'_>> {
+        let sampling = match &options.sampling {
+            Some(sampling) => sampling.clone(),
+            None => self.model.sampling(0)?,
+        };
+        Generation::new(self, ids, Sampler::new(sampling)?, options)
+    }
+
+    /// The logits after `ids`, which become the content of the cache: `f32` `[1, vocab]` for the last
+    /// row, or one row per id that was not in the cache yet.
+    pub fn logits(&mut self, ids: &[u32], rows: Rows) -> Result<Tensor> {
+        let shared = match rows {
+            Rows::All => 0,
+            // The last id always runs, as its logits are wanted.
+            Rows::Last => self.tokens.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len().saturating_sub(1)),
+        };
+        self.inner.truncate(shared);
+        self.tokens.truncate(shared);
+        let logits = self.inner.forward(&ids[shared..], rows)?;
+        self.tokens.extend_from_slice(&ids[shared..]);
+        Ok(logits)
+    }
+
+    /// Runs the graph once on named inputs, after what the cache holds, and gives every output.
+    pub fn run(&mut self, inputs: &[(String, Tensor)], rows: Rows) -> Result<Vec<(String, Tensor)>> {
+        Ok(self.inner.run(inputs, rows)?)
+    }
+
+    /// One more token; `None` for a full context.
+    pub(crate) fn step(&mut self, id: u32) -> Result<Option<Tensor>> {
+        match self.inner.forward(&[id], Rows::Last) {
+            Ok(logits) => {
+                self.tokens.push(id);
+                Ok(Some(logits))
+            }
+            Err(ExecutorError::ContextFull { .. }) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}

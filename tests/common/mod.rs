@@ -1,0 +1,47 @@
+//! What the end-to-end tests share.
+
+use std::path::{Path, PathBuf};
+use tallow::import::{EncodingChoice, ImportOptions};
+use tallow::{Engine, Model, ModelOptions, Tensor, tensor_file};
+
+/// A folder of this repository.
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Imports `source` into a new file in `into`.
+pub fn import(source: &Path, into: &Path, encoding: &str) -> PathBuf {
+    let encoding: EncodingChoice = encoding.parse().unwrap();
+    let out = into.join("model.model");
+    let options = ImportOptions { encoding, ..ImportOptions::default() };
+    tallow::import::import(source, &out, &options, &mut ()).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    out
+}
+
+/// Opens a model on an engine with so many threads and so long prompt chunks.
+pub fn open(path: &Path, engine: Engine, threads: usize, chunk: usize) -> Model {
+    let mut options = ModelOptions::default();
+    options.program.engine = engine;
+    options.program.threads = threads;
+    options.program.chunk = chunk;
+    Model::open_with(path, &options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The ids of a golden.
+pub fn ids(golden: &Path, name: &str) -> Option<Vec<u32>> {
+    let tensor = tensor_file::read(golden, name).ok()?;
+    Some(tensor.flatten_all().unwrap().to_vec1::<i64>().unwrap().into_iter().map(|i| i as u32).collect())
+}
+
+/// The values of a tensor.
+pub fn values(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// `max|a − b| / max|b|`.
+pub fn error(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let top = b.iter().fold(0f32, |m, v| m.max(v.abs()));
+    let worst = a.iter().zip(b).fold(0f32, |m, (x, y)| if (x - y).is_nan() { f32::INFINITY } else { m.max((x - y).abs()) });
+    worst / top
+}
