@@ -82,7 +82,7 @@ fn a_family_that_is_not_known_is_said_so_and_no_failure() {
     let bytes = bare_model("format_version = 2", "u16", &[4], &[0; 8]);
     std::fs::write(folder.path().join("own.model"), bytes).unwrap();
     let text = tallow(folder.path(), &["inspect", "own.model"]).fine();
-    assert!(text.contains("family   not in this version: ") && text.contains("`own`"), "{text}");
+    assert!(text.contains("family   not in this version: ") && text.contains("= \"own\""), "{text}");
     assert!(text.contains("warnings\n") && text.contains("no `card`"), "{text}");
     let facts = tallow(folder.path(), &["inspect", "own.model", "--json"]).json();
     assert_eq!(facts["model"]["paths"]["family"]["unsupported"], true);

@@ -42,7 +42,12 @@ fn pack_makes_again_what_extract_took_apart() {
     let run = |arguments: &[&str]| tallow(folder.path(), arguments);
     run(&["extract", "tiny.model", "-o", "out"]).fine();
     let files = listing(&folder.path().join("out"));
-    assert!(["card.md", "config.toml", "frontmatter.toml", "weights.tensors"].iter().all(|f| files.contains(&f.to_string())), "{files:?}");
+    assert!(
+        ["card.md", "config.toml", "frontmatter.toml", "weights.tensors"]
+            .iter()
+            .all(|f| files.contains(&f.to_string())),
+        "{files:?}"
+    );
     run(&["pack", "out", "-o", "again.model"]).fine();
     assert_eq!(std::fs::read(folder.path().join("again.model")).unwrap(), std::fs::read(&path).unwrap());
 

@@ -101,6 +101,16 @@ struct Candidate {
     id: u32,
 }
 
+impl Candidate {
+    /// The weight as a whole number: sums of these are exact, whatever their order.
+    fn weight(&self) -> u64 {
+        (self.value * UNIT) as u64
+    }
+}
+
+/// The whole number for the weight of the likeliest token.
+const UNIT: f32 = (1_u64 << 38) as f32;
+
 /// Candidates by descending value, then by ascending id.
 fn by_rank(a: &Candidate, b: &Candidate) -> Ordering {
     b.value.total_cmp(&a.value).then(a.id.cmp(&b.id))
@@ -137,9 +147,12 @@ impl AllowedIds {
     }
 }
 
-/// Tokens whose weight is below e to this power, relative to the likeliest, are dropped at once. All tokens of a vocabulary
-/// of a million together have then less than 2⁻²⁴ of the probability: nothing that a draw could tell.
-const NEGLIGIBLE: f32 = -30.5;
+/// A weight below e to this power, relative to the likeliest, is less than one [`UNIT`]th: such tokens are dropped at once. All
+/// of a vocabulary of 262,144 together have less than a millionth of the probability.
+const NEGLIGIBLE: f32 = -26.4;
+
+/// Rows beyond this many are not looked at: no vocabulary is so large, and weights of so many tokens add up in 64 bits.
+const MAX_ROW: usize = 1 << 25;
 
 impl Sampler {
     /// A sampler over every row of the logits. Errors: a setting that is used is out of range.
@@ -173,19 +186,16 @@ impl Sampler {
             return self.greedy(logits, history);
         }
         let total = self.weigh(logits, history)?;
-        // 53 random bits: a number in [0, 1).
-        let mut left = self.rng.next_unit() * total;
-        let mut chosen = None;
+        // A number below the total.
+        let mut left = (u128::from(self.rng.next_u64()) * u128::from(total)) >> 64;
         for candidate in &self.candidates {
-            if candidate.value > 0.0 {
-                chosen = Some(candidate.id);
-                left -= f64::from(candidate.value);
-                if left < 0.0 {
-                    break;
-                }
+            let weight = u128::from(candidate.weight());
+            if left < weight {
+                return Ok(candidate.id);
             }
+            left -= weight;
         }
-        chosen.ok_or(SamplingError::NoCandidate { count: logits.len() })
+        Err(SamplingError::NoCandidate { count: logits.len() })
     }
 
     /// The tokens that [`Sampler::sample`] would draw from and their probabilities, without drawing; one token with
@@ -195,8 +205,8 @@ impl Sampler {
             return Ok(vec![(self.greedy(logits, history)?, 1.0)]);
         }
         let total = self.weigh(logits, history)?;
-        let probability = |c: &Candidate| (c.id, f64::from(c.value) / total);
-        Ok(self.candidates.iter().map(probability).collect())
+        let probability = |c: &Candidate| (c.id, c.weight() as f64 / total as f64);
+        Ok(self.candidates.iter().map(probability).filter(|&(_, p)| p > 0.0).collect())
     }
 
     fn greedy(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplingError> {
@@ -209,7 +219,7 @@ impl Sampler {
 
     /// Leaves in `candidates`, by id, the tokens that pass every filter, with weights in place of logits; the sum of the
     /// weights.
-    fn weigh(&mut self, logits: &[f32], history: &[u32]) -> Result<f64, SamplingError> {
+    fn weigh(&mut self, logits: &[f32], history: &[u32]) -> Result<u64, SamplingError> {
         let SamplingParams { temperature, top_k, top_p, min_p, .. } = self.params;
         let row = penalized(&mut self.row, &self.params, &self.allowed, logits, history);
         let max = checked_max(row)?;
@@ -218,10 +228,10 @@ impl Sampler {
         }
         let candidates = &mut self.candidates;
         collect(candidates, row, max + NEGLIGIBLE * temperature, top_k);
-        let mut total = 0.0;
+        let mut total = 0;
         for candidate in candidates.iter_mut() {
             candidate.value = exp_negative((candidate.value - max) / temperature);
-            total += f64::from(candidate.value);
+            total += candidate.weight();
         }
         if top_p < 1.0 {
             let last = last_of_nucleus(&mut self.ranked, candidates, total, f64::from(top_p));
@@ -232,7 +242,7 @@ impl Sampler {
             candidates.retain(|candidate| candidate.value >= min_p);
         }
         if top_p < 1.0 || min_p > 0.0 {
-            total = candidates.iter().map(|candidate| f64::from(candidate.value)).sum();
+            total = mass(candidates);
         }
         Ok(total)
     }
@@ -247,7 +257,7 @@ fn penalized<'a>(
     logits: &'a [f32],
     history: &[u32],
 ) -> &'a [f32] {
-    let logits = &logits[..logits.len().min(allowed.len)];
+    let logits = &logits[..logits.len().min(allowed.len).min(MAX_ROW)];
     let penalty = params.repetition_penalty;
     if allowed.holes.is_empty() && (penalty == 1.0 || history.is_empty()) {
         return logits;
@@ -300,26 +310,21 @@ fn collect(candidates: &mut Vec<Candidate>, row: &[f32], least: f32, top_k: usiz
 
 /// The last by rank of the likeliest candidates that together have the share `top_p` of `total`: a candidate belongs to them
 /// if those before it have less. None if all do.
-fn last_of_nucleus(
-    ranked: &mut Vec<Candidate>,
-    candidates: &[Candidate],
-    total: f64,
-    top_p: f64,
-) -> Option<Candidate> {
-    let enough = top_p * total;
-    // All candidates below this together are less than what may be left out, so none of them belongs.
-    let least = (1.0 - top_p) * total / candidates.len() as f64;
+fn last_of_nucleus(ranked: &mut Vec<Candidate>, candidates: &[Candidate], total: u64, top_p: f64) -> Option<Candidate> {
+    let enough = top_p * total as f64;
+    // All candidates below this together are less than half of what may be left out, so none of them belongs.
+    let least = (1.0 - top_p) * total as f64 / (2 * candidates.len()) as f64;
     ranked.clear();
-    ranked.extend(candidates.iter().filter(|candidate| f64::from(candidate.value) >= least));
+    ranked.extend(candidates.iter().filter(|candidate| candidate.weight() as f64 >= least));
     let mut rest = ranked.as_mut_slice();
-    let mut before = 0.0;
+    let mut before = 0;
     // Halve: is there enough without the lower half?
     while rest.len() > 32 {
         let middle = rest.len() / 2;
         rest.select_nth_unstable_by(middle, by_rank);
         let (upper, lower) = rest.split_at_mut(middle);
         let with_upper = before + mass(upper);
-        if with_upper >= enough {
+        if with_upper as f64 >= enough {
             rest = upper;
         } else {
             before = with_upper;
@@ -328,18 +333,17 @@ fn last_of_nucleus(
     }
     rest.sort_unstable_by(by_rank);
     for candidate in rest {
-        before += f64::from(candidate.value);
-        if before >= enough {
+        before += candidate.weight();
+        if before as f64 >= enough {
             return Some(*candidate);
         }
     }
     None
 }
 
-/// The sum of weights. Each is a multiple of 2⁻⁷⁰ or so and at most 1: half a million of them add up without rounding in
-/// any order often enough that the order, which is not specified, does not show.
-fn mass(candidates: &[Candidate]) -> f64 {
-    candidates.iter().map(|candidate| f64::from(candidate.value)).sum()
+/// The sum of weights.
+fn mass(candidates: &[Candidate]) -> u64 {
+    candidates.iter().map(Candidate::weight).sum()
 }
 
 fn check(params: &SamplingParams) -> Result<(), SamplingError> {

@@ -75,7 +75,8 @@ pub const CONFIG: &str = "model_type = \"llama\"\nlicense = \"mit\" # as it says
 
 const VOCAB: &str = "[tokens]\n0 = \"a\"\n1 = \"b\"\n2 = \"</s>\"\n3 = \"ab\"\n\n[merges]\n0 = [\"a\", \"b\"]\n";
 
-const EVAL: &str = "[mmlu_pro]\nscore = 724\n\n[[benchmarks]]\nname = \"sum\"\nprompt = \"1+1=\"\nexpected_contains = [\"2\"]\n";
+const EVAL: &str =
+    "[mmlu_pro]\nscore = 724\n\n[[benchmarks]]\nname = \"sum\"\nprompt = \"1+1=\"\nexpected_contains = [\"2\"]\n";
 
 pub fn parts() -> ModelParts {
     ModelParts {
@@ -119,11 +120,7 @@ pub fn write_tiny(path: &Path, parts: ModelParts) {
     let encoding = |shape: &[u64]| if shape.len() > 1 { Encoding::Q8 } else { Encoding::U32 };
     let plan = tensors
         .iter()
-        .map(|(name, shape)| TensorPlan {
-            name: name.clone(),
-            shape: shape.clone(),
-            candidates: vec![encoding(shape)],
-        })
+        .map(|(name, shape)| TensorPlan { name: name.clone(), shape: shape.clone(), candidates: vec![encoding(shape)] })
         .collect();
     let mut writer = ModelWriter::create(path, parts, plan).unwrap();
     for (seed, (name, shape)) in tensors.iter().enumerate() {

@@ -13,7 +13,7 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -37,13 +37,14 @@ pub struct Team {
 
 /// What the caller and the workers share.
 struct Shared {
-    /// Counts the jobs; a change is the signal to start.
-    epoch: AtomicUsize,
-    /// The job of this epoch.
+    /// The state of the job: its number in the high half, then how many workers have entered it,
+    /// and [`CLOSED`]. A change of the number is the signal to start.
+    state: AtomicU64,
+    /// The job. Only workers that have entered read it.
     job: UnsafeCell<Option<Job>>,
-    /// Workers that have not finished it.
-    pending: AtomicUsize,
-    /// Set for the last epoch: workers end.
+    /// Workers that have entered the job and left it.
+    finished: AtomicUsize,
+    /// Set with the last number: workers end.
     stop: AtomicBool,
     /// Workers that sleep, or are about to.
     sleepers: AtomicUsize,
@@ -53,13 +54,28 @@ struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
+/// The bit of the state that says that no more workers may enter.
+const CLOSED: u64 = 1;
+/// One worker that has entered.
+const ENTERED: u64 = 2;
+
+/// The number of the job in a state.
+fn number(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+/// The workers that have entered in a state.
+fn entered(state: u64) -> usize {
+    (state as u32 >> 1) as usize
+}
+
 /// A borrowed closure without its lifetime; called with the number of the thread.
 #[derive(Clone, Copy)]
 struct Job(*const (dyn Fn(usize) + Sync));
 
-// SAFETY: `job` is written by the caller that holds the gate, before it advances `epoch`
-// (release), and read by workers after they saw that (acquire); the next write comes after every
-// worker counted itself out of `pending`. The closure behind the pointer is `Sync`.
+// SAFETY: `job` is written by the caller that holds the gate while the state is closed and all
+// workers that had entered have left, and read by workers that entered after it was published
+// (release on one side, acquire on the other). The closure behind the pointer is `Sync`.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; the pointer is only followed while the call that made it waits.
 unsafe impl Send for Shared {}
@@ -79,9 +95,9 @@ impl Team {
             });
         }
         let shared = Arc::new(Shared {
-            epoch: AtomicUsize::new(0),
+            state: AtomicU64::new(CLOSED),
             job: UnsafeCell::new(None),
-            pending: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
             lock: Mutex::new(()),
@@ -132,7 +148,7 @@ impl Team {
         }
         let next = AtomicUsize::new(0);
         let chunks = n.div_ceil(chunk);
-        self.run(&|_| {
+        let work = |_| {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= chunks {
@@ -141,7 +157,10 @@ impl Team {
                 let start = index * chunk;
                 f(start..n.min(start + chunk));
             }
-        });
+        };
+        // The caller comes back when no chunk is left, so workers that have not begun by then need
+        // not: on a busy machine, waiting for them would cost more than they bring.
+        self.start(&work, false);
     }
 
     /// Calls `f` once per thread, with the thread's number, and returns when all are done. A busy
@@ -150,9 +169,15 @@ impl Team {
     /// # Panics
     /// When `f` does on any thread, after all have ended.
     pub fn run(&self, f: &(dyn Fn(usize) + Sync)) {
-        let Ok(_gate) = self.gate.try_lock() else {
-            (0..self.threads()).for_each(f);
-            return;
+        self.start(f, true);
+    }
+
+    /// Calls `f` on the caller's thread and on the workers: on all of them, or on those that begin
+    /// before the caller is done.
+    fn start(&self, f: &(dyn Fn(usize) + Sync), all: bool) {
+        let Ok(gate) = self.gate.try_lock() else {
+            let threads = if all { self.threads() } else { 1 };
+            return (0..threads).for_each(f);
         };
         if self.workers.is_empty() {
             return f(0);
@@ -160,14 +185,18 @@ impl Team {
         let shared = &*self.shared;
         // SAFETY: the lifetime is dropped from the type only; this call waits for all workers.
         let job = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(f) };
-        shared.start(Some(Job(job)), self.workers.len());
+        shared.open(Job(job));
         let own = catch_unwind(AssertUnwindSafe(|| f(0)));
         let mut turns = 0;
-        while shared.pending.load(Ordering::Acquire) != 0 {
+        while all && shared.finished.load(Ordering::Acquire) != self.workers.len() {
+            pause(&mut turns);
+        }
+        let entered = entered(shared.state.fetch_or(CLOSED, Ordering::AcqRel));
+        while shared.finished.load(Ordering::Acquire) != entered {
             pause(&mut turns);
         }
         let theirs = unpoisoned(shared.panic.lock()).take();
-        drop(_gate);
+        drop(gate);
         match (own, theirs) {
             (Err(panic), _) | (Ok(()), Some(panic)) => resume_unwind(panic),
             (Ok(()), None) => {}
@@ -178,7 +207,7 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.start(None, 0);
+        self.shared.publish(CLOSED);
         for worker in self.workers.drain(..) {
             // A worker catches panics of jobs, so joining cannot fail; nor could a drop report it.
             let _ = worker.join();
@@ -193,14 +222,20 @@ impl std::fmt::Debug for Team {
 }
 
 impl Shared {
-    /// Publishes a job and wakes the sleeping workers. The caller holds the gate, or is the last.
-    fn start(&self, job: Option<Job>, workers: usize) {
-        // SAFETY: no worker reads `job` now: all have counted out of the epoch before.
-        unsafe { *self.job.get() = job };
-        self.pending.store(workers, Ordering::Relaxed);
+    /// Publishes a job. The caller holds the gate, and the state is closed.
+    fn open(&self, job: Job) {
+        // SAFETY: no worker reads `job` now: the state is closed and those that entered have left.
+        unsafe { *self.job.get() = Some(job) };
+        self.finished.store(0, Ordering::Relaxed);
+        self.publish(0);
+    }
+
+    /// Advances the number of the job and wakes the sleeping workers.
+    fn publish(&self, flags: u64) {
+        let number = number(self.state.load(Ordering::Relaxed)).wrapping_add(1);
         // Sequentially consistent, as are the two accesses in `wait`: either the worker sees the
-        // new epoch or this sees the sleeper.
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+        // new number or this sees the sleeper.
+        self.state.store(u64::from(number) << 32 | flags, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             drop(unpoisoned(self.lock.lock()));
             self.bell.notify_all();
@@ -215,39 +250,48 @@ impl Shared {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
-            // SAFETY: written before the epoch that `wait` returned was published.
+            if !self.enter(seen) {
+                continue;
+            }
+            // SAFETY: this worker has entered, so the job was written before and stays.
             if let Some(job) = unsafe { *self.job.get() } {
-                // SAFETY: the call that published it waits until `pending` is zero.
+                // SAFETY: the call that published it waits until this worker has left.
                 let f = unsafe { &*job.0 };
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| f(index))) {
                     *unpoisoned(self.panic.lock()) = Some(panic);
                 }
             }
-            self.pending.fetch_sub(1, Ordering::Release);
+            self.finished.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Waits for an epoch other than `seen`.
-    fn wait(&self, seen: usize) -> usize {
+    /// Enters the job of that number, unless it is closed or over.
+    fn enter(&self, job: u32) -> bool {
+        let enter = |state| (number(state) == job && state & CLOSED == 0).then_some(state + ENTERED);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).is_ok()
+    }
+
+    /// Waits for a job of another number than `seen`.
+    fn wait(&self, seen: u32) -> u32 {
         let mut turns = 0;
         while turns < SPINS + YIELDS {
-            let epoch = self.epoch.load(Ordering::Acquire);
-            if epoch != seen {
-                return epoch;
+            let now = number(self.state.load(Ordering::Acquire));
+            if now != seen {
+                return now;
             }
             pause(&mut turns);
         }
         let mut guard = unpoisoned(self.lock.lock());
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let epoch = loop {
-            let epoch = self.epoch.load(Ordering::SeqCst);
-            if epoch != seen {
-                break epoch;
+        let now = loop {
+            let now = number(self.state.load(Ordering::SeqCst));
+            if now != seen {
+                break now;
             }
             guard = unpoisoned(self.bell.wait(guard));
         };
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        epoch
+        now
     }
 }
 

@@ -24,11 +24,6 @@ impl Xoshiro256 {
         s[3] = s[3].rotate_left(45);
         result
     }
-
-    /// A number in [0, 1), of 53 bits.
-    pub(super) fn next_unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 fn splitmix64(state: &mut u64) -> u64 {
@@ -53,17 +48,5 @@ mod tests {
         assert_eq!(rng.next_u64(), 41_943_041);
         assert_eq!(rng.next_u64(), 58_720_359);
         assert_eq!(rng.next_u64(), 3_588_806_011_781_223);
-    }
-
-    #[test]
-    fn units_are_in_range_and_even() {
-        let mut rng = Xoshiro256::new(1);
-        let mut sum = 0.0;
-        for _ in 0..10_000 {
-            let unit = rng.next_unit();
-            assert!((0.0..1.0).contains(&unit));
-            sum += unit;
-        }
-        assert!((sum / 10_000.0 - 0.5_f64).abs() < 0.02);
     }
 }

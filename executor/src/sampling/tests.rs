@@ -64,7 +64,7 @@ fn settings_out_of_range_are_errors_where_they_are_used() {
 fn top_k_keeps_exactly_k_and_the_lowest_ids_of_equals() {
     let logits = [1.0, 2.0, 2.0, 2.0, 0.0];
     assert_eq!(ids(SamplingParams { top_k: 2, ..warm() }, &logits), [1, 2]);
-    assert_eq!(ids(SamplingParams { top_k: 4, ..warm() }, &logits), [1, 2, 3, 0]);
+    assert_eq!(ids(SamplingParams { top_k: 4, ..warm() }, &logits), [0, 1, 2, 3]);
     assert_eq!(ids(SamplingParams { top_k: 99, ..warm() }, &logits).len(), 5);
     assert_eq!(ids(warm(), &logits), [0, 1, 2, 3, 4]);
 }
@@ -76,8 +76,8 @@ fn top_p_keeps_the_token_that_reaches_it() {
     assert_eq!(kept(0.0001), [1]);
     assert_eq!(kept(0.49), [1]);
     assert_eq!(kept(0.6), [1, 3]);
-    assert_eq!(kept(0.8), [1, 3, 2]);
-    assert_eq!(kept(0.95), [1, 3, 2, 0]);
+    assert_eq!(kept(0.8), [1, 2, 3]);
+    assert_eq!(kept(0.95), [0, 1, 2, 3]);
 }
 
 #[test]
@@ -100,6 +100,45 @@ fn filters_work_after_temperature_and_in_order() {
     assert_eq!(ids(params, &logits), [0]);
     let params = SamplingParams { temperature: 2.0, ..params };
     assert_eq!(ids(params, &logits), [0, 1]);
+}
+
+/// A slow, plain form of the filters: sort everything, in double precision.
+fn plainly(params: SamplingParams, logits: &[f32]) -> Vec<u32> {
+    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = |logit: f32| (f64::from(logit - max) / f64::from(params.temperature)).exp();
+    let mut ranked: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|&logit| weight(logit))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    ranked.truncate(if params.top_k == 0 { usize::MAX } else { params.top_k });
+    let total: f64 = ranked.iter().map(|(_, w)| w).sum();
+    let mut before = 0.0;
+    ranked.retain(|(_, w)| {
+        let stays = params.top_p == 1.0 || before < f64::from(params.top_p) * total;
+        before += w;
+        stays
+    });
+    ranked.retain(|(_, w)| *w >= f64::from(params.min_p));
+    let mut ids: Vec<u32> = ranked.into_iter().map(|(id, _)| id).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn filters_agree_with_a_plain_form() {
+    let mut rng = Xoshiro256::new(11);
+    for round in 0..300 {
+        let length = 1 + (rng.next_u64() % 3000) as usize;
+        let spread = [1.0, 5.0, 12.0][round % 3];
+        let unit = |bits: u64| (bits >> 40) as f32 / (1 << 24) as f32;
+        let logits: Vec<f32> = (0..length).map(|_| unit(rng.next_u64()) * spread).collect();
+        let params = SamplingParams {
+            temperature: 0.5 + unit(rng.next_u64()),
+            top_k: [0, 1, 40, 500][(rng.next_u64() % 4) as usize],
+            top_p: [1.0, 0.9, 0.3][(rng.next_u64() % 3) as usize],
+            min_p: [0.0, 0.05][(rng.next_u64() % 2) as usize],
+            ..warm()
+        };
+        assert_eq!(ids(params, &logits), plainly(params, &logits), "{params:?} over {length}");
+    }
 }
 
 #[test]

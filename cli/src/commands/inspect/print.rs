@@ -119,16 +119,16 @@ impl Page {
         self.table(&rows);
 
         self.heading("tokenizer");
-        let keys = model.config.get("tokenizer").and_then(Value::as_object).map(leaves).unwrap_or_default();
-        self.pairs(&keys);
+        let mut keys = model.config.get("tokenizer").and_then(Value::as_object).map(leaves).unwrap_or_default();
         match &model.tokenizer {
-            Ok(tokenizer) => self.pairs(&vocabulary(tokenizer)),
-            Err(error) => self.line(error),
+            Ok(tokenizer) => keys.extend(vocabulary(tokenizer)),
+            Err(error) => keys.push(("problem".into(), error.clone())),
         }
+        self.pairs(&keys);
 
         self.heading("sampling");
         match &model.sampling {
-            Ok(s) => self.pairs(&sampling(s)),
+            Ok(settings) => self.pairs(&sampling(settings)),
             Err(error) => self.line(error),
         }
 
@@ -142,7 +142,8 @@ impl Page {
                     pair("format", format.name().into());
                 }
                 if let Some(template) = &chat.template {
-                    let text = if self.full { template.clone() } else { format!("{} characters", template.chars().count()) };
+                    let text =
+                        if self.full { template.clone() } else { format!("{} characters", template.chars().count()) };
                     pair("template", text);
                 }
                 if let Some(system) = &chat.system_default {
@@ -179,8 +180,7 @@ impl Page {
             }
         };
         // Why a path fails is what one looks for here: never shortened.
-        let rows =
-            [("graph", path(&model.graph, "")), ("family", path(&model.family, &family)), ("program", program)];
+        let rows = [("graph", path(&model.graph, "")), ("family", path(&model.family, &family)), ("program", program)];
         for (name, text) in rows {
             self.line(&format!("{name:<7}  {text}"));
         }
@@ -205,13 +205,7 @@ impl Page {
         let mut rows = vec![row(["tensor", "encoding", "shape", "offset", "bytes"])];
         for t in facts.tensors() {
             let shape = format!("{:?}", t.shape);
-            rows.push(vec![
-                clean(&t.name),
-                t.encoding.name().into(),
-                shape,
-                t.offset.to_string(),
-                t.size.to_string(),
-            ]);
+            rows.push(vec![clean(&t.name), t.encoding.name().into(), shape, t.offset.to_string(), t.size.to_string()]);
         }
         if rows.len() > 1 {
             self.heading("tensors");

@@ -61,7 +61,9 @@ impl Edit {
         if wishes.is_empty() {
             bail!("nothing to change; say --set, --remove, --graph or --card");
         }
-        if let Some(twice) = wishes.iter().enumerate().find(|(i, w)| wishes[..*i].iter().any(|o| o.section == w.section)) {
+        if let Some(twice) =
+            wishes.iter().enumerate().find(|(i, w)| wishes[..*i].iter().any(|o| o.section == w.section))
+        {
             bail!("the section `{}` is to be changed twice; say what it should become in the end", twice.1.section);
         }
         let container = Container::open_with(&self.file, &options)?;
@@ -143,7 +145,9 @@ fn text(path: &Path) -> Result<String, tallow::Error> {
     }
     let refuse = |cause: String| {
         let path = path.display();
-        tallow::Error::Usage(format!("{path}: {cause}; binary sections are changed with `tallow extract` and `tallow pack`"))
+        tallow::Error::Usage(format!(
+            "{path}: {cause}; binary sections are changed with `tallow extract` and `tallow pack`"
+        ))
     };
     if bytes.len() as u64 > MAX_TEXT {
         return Err(refuse(format!("longer than {MAX_TEXT} bytes, the most that a text section holds")));
@@ -157,13 +161,12 @@ fn graph(model: &Path, path: &Path, options: &ReadOptions) -> Result<(GraphForma
         file: path.display().to_string(),
         source,
     };
-    let content = text(path)?;
     let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     let (format, content) = match ending.as_deref() {
-        Some("toml") => (GraphFormat::Toml, content),
-        Some("hex") => (GraphFormat::Hex, content),
+        Some("toml") => (GraphFormat::Toml, text(path)?),
+        Some("hex") => (GraphFormat::Hex, text(path)?),
         Some("txt") => {
-            let graph = tallow::ir::text::parse(&content).map_err(|e| wrong(e.into()))?;
+            let graph = tallow::ir::text::parse(&text(path)?).map_err(|e| wrong(e.into()))?;
             let raw = tallow::ir::RawGraph::from_graph(&graph).map_err(|e| wrong(e.into()))?;
             (GraphFormat::Hex, graph_section::to_text(GraphFormat::Hex, &raw))
         }
