@@ -4,7 +4,7 @@ use crate::{Error, Result, Session};
 use std::sync::{Arc, OnceLock};
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
-use tallow_executor::tokenizer::Tokenizer;
+use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
 use tallow_executor::{Engine, Program, ProgramOptions};
 use tallow_format::ModelFile;
 use tallow_frontends::families;
@@ -133,7 +133,9 @@ impl Model {
             return Ok(tokenizer.clone());
         }
         let file = &self.inner.file;
-        let tokenizer = Tokenizer::new(&file.vocab()?, &file.config().tokenizer()?)
+        let config = file.config();
+        let special = SpecialIds { bos: config.bos_id()?, eos: self.inner.end_ids.first().copied() };
+        let tokenizer = Tokenizer::with_ids(&file.vocab()?, &config.tokenizer()?, special)
             .map_err(|source| Error::Tokenizer { file: file.label(), source })?;
         Ok(self.inner.tokenizer.get_or_init(|| Arc::new(tokenizer)).clone())
     }

@@ -121,6 +121,7 @@ impl Session {
     /// row, or one row per id that was not in the cache yet.
     pub fn logits(&mut self, ids: &[u32], rows: Rows) -> Result<Tensor> {
         let shared = match rows {
+            _ if self.inner.is_stateless() => 0,
             Rows::All => 0,
             // The last id always runs, as its logits are wanted.
             Rows::Last => self.tokens.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len().saturating_sub(1)),
@@ -139,13 +140,11 @@ impl Session {
 
     /// One more token; `None` for a full context.
     pub(crate) fn step(&mut self, id: u32) -> Result<Option<Tensor>> {
-        match self.inner.forward(&[id], Rows::Last) {
-            Ok(logits) => {
-                self.tokens.push(id);
-                Ok(Some(logits))
-            }
-            Err(ExecutorError::ContextFull { .. }) => Ok(None),
-            Err(e) => Err(e.into()),
+        let whole = [self.tokens.as_slice(), &[id]].concat();
+        match self.logits(&whole, Rows::Last) {
+            Ok(logits) => Ok(Some(logits)),
+            Err(Error::Executor(ExecutorError::ContextFull { .. })) => Ok(None),
+            Err(e) => Err(e),
         }
     }
 }

@@ -132,7 +132,8 @@ fn edits_that_cannot_be_made_leave_everything_as_it_was() {
     std::fs::write(folder.path().join("raw.bin"), b"\xff\xfe").unwrap();
     std::fs::write(folder.path().join("bad.hex"), "00zz").unwrap();
     std::fs::write(folder.path().join("bad.txt"), "no graph").unwrap();
-    let cases: [(&[&str], i32, &str); 12] = [
+    let cases: [(&[&str], i32, &str); 13] = [
+        (&["--set", "chat=-", "--card", "-", "--in-place"], 2, "stdin"),
         (&["--set", "config=bad.toml", "--in-place"], 3, "num_key_value_heads"),
         (&["--set", "weights=bad.toml", "--in-place"], 2, "binary"),
         (&["--set", "card=raw.bin", "--in-place"], 2, "byte 0 is not UTF-8"),

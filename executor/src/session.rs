@@ -46,6 +46,12 @@ impl Session {
         self.past
     }
 
+    /// Whether calls leave nothing behind: the graph has no cache, so that each call must hold the
+    /// whole text.
+    pub fn is_stateless(&self) -> bool {
+        self.caches.is_empty()
+    }
+
     /// Bytes that the cache holds.
     pub fn cache_bytes(&self) -> usize {
         self.caches.iter().map(Cache::bytes).sum()
@@ -77,7 +83,8 @@ impl Session {
         let length = start + ids.len();
         let run = |session: &mut Self| -> Result<Tensor> {
             let mut parts = Vec::new();
-            for chunk in ids.chunks(session.program.options.chunk.max(1)) {
+            let chunk = if session.is_stateless() { ids.len() } else { session.program.options.chunk.max(1) };
+            for chunk in ids.chunks(chunk) {
                 let values: Vec<i64> = chunk.iter().map(|&i| i64::from(i)).collect();
                 let tensor = Tensor::from_vec(values, chunk.len(), &Device::Cpu)?;
                 let out = session.call(&[("input_ids".into(), tensor)], rows, length)?;
@@ -124,6 +131,7 @@ impl Session {
         let tokens = bindings.get(SEQUENCE).copied().unwrap_or(1).max(0) as usize;
         let result = self.walk(given, rows, tokens, length);
         match result {
+            Ok(_) if self.caches.is_empty() => {}
             Ok(_) => self.past += tokens,
             Err(_) => self.caches.iter_mut().for_each(|c| c.truncate(self.past)),
         }

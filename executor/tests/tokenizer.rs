@@ -1,5 +1,7 @@
 //! The tokenizer against the `tokenizers` library, on texts chosen to be awkward.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use tallow_executor::stream::TextStream;

@@ -1,6 +1,6 @@
 //! The binary form and its hexadecimal text: bytes kept, names bound, hostile blobs.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests, which clippy does not know as such.
+#![allow(clippy::unwrap_used)] // Tests outside `#[test]` functions too.
 
 mod common;
 

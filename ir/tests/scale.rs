@@ -1,6 +1,6 @@
 //! A million nodes: run by hand, `cargo test -p tallow-ir --test scale -- --ignored --nocapture`.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests, which clippy does not know as such.
+#![allow(clippy::unwrap_used)] // Tests outside `#[test]` functions too.
 
 mod common;
 

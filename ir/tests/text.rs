@@ -1,6 +1,6 @@
 //! The text form: round trips, errors with places, hostile texts.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests, which clippy does not know as such.
+#![allow(clippy::unwrap_used)] // Tests outside `#[test]` functions too.
 
 mod common;
 

@@ -17,6 +17,7 @@ pub use upgrade::Upgrade;
 pub use verify::Verify;
 
 use crate::ui::{self, Ui};
+use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ pub struct Target {
 
 impl Target {
     /// As the library takes it; an error where the output exists and may not be replaced.
-    pub fn destination(&self) -> Result<Destination, Error> {
+    pub fn destination(&self) -> Result<Destination> {
         match &self.output {
             Some(path) => {
                 refuse_existing(path, self.force)?;
@@ -74,11 +75,11 @@ impl Target {
 }
 
 /// An error where `path` exists, unless `force` is given.
-pub fn refuse_existing(path: &Path, force: bool) -> Result<(), Error> {
+pub fn refuse_existing(path: &Path, force: bool) -> Result<()> {
     if force || path.symlink_metadata().is_err() {
         return Ok(());
     }
-    Err(Error::Usage(format!("{} exists; give another name with -o, or --force to replace it", path.display())))
+    bail!(Error::Usage(format!("{} exists; give another name with -o, or --force to replace it", path.display())))
 }
 
 /// An error of the library, where a request that cannot be honoured is a wrong use of the command.

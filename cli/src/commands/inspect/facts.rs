@@ -30,7 +30,7 @@ pub struct Facts {
 
 /// What was opened.
 enum File {
-    Container(Container),
+    Container(Box<Container>),
     Model(Box<ModelFile>),
 }
 
@@ -139,11 +139,11 @@ impl Facts {
     pub fn of(path: &Path, options: &ReadOptions, full: bool) -> Result<(Self, Option<FormatError>), FormatError> {
         let container = Container::open_with(path, options)?;
         if !container.types().iter().any(|t| t == "model") {
-            return Ok((Self::new(File::Container(container)), None));
+            return Ok((Self::new(File::Container(Box::new(container))), None));
         }
         Ok(match ModelFile::open_with(path, options) {
             Ok(model) => (Self::of_model(model, full), None),
-            Err(problem) => (Self::new(File::Container(container)), Some(problem)),
+            Err(problem) => (Self::new(File::Container(Box::new(container))), Some(problem)),
         })
     }
 
@@ -157,7 +157,7 @@ impl Facts {
 
     fn new(file: File) -> Self {
         let (warnings, container) = match &file {
-            File::Container(container) => (container.warnings(), container),
+            File::Container(container) => (container.warnings(), container.as_ref()),
             File::Model(model) => (model.warnings(), model.container()),
         };
         let version = container.frontmatter().get("cyb").and_then(|c| c.get("format_version"));

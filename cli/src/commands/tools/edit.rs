@@ -76,6 +76,11 @@ impl Edit {
     }
 
     fn wishes(&self) -> Result<Vec<Wish>> {
+        let from_stdin = self.set.iter().filter(|pair| pair.ends_with("=-")).count()
+            + usize::from(self.card.as_ref().is_some_and(|path| path.as_os_str() == "-"));
+        if from_stdin > 1 {
+            bail!("stdin holds one text, but {from_stdin} sections are to be read from it");
+        }
         let mut wishes: Vec<Wish> =
             self.remove.iter().map(|section| Wish { section: section.clone(), content: None }).collect();
         let mut set = |section: &str, path: &Path| {
@@ -134,7 +139,7 @@ fn format_of(section: &str, path: &Path) -> String {
 }
 
 /// The text of a file, or of stdin for `-`.
-fn text(path: &Path) -> Result<String, tallow::Error> {
+fn text(path: &Path) -> Result<String> {
     let fail = |source| tallow::Error::Io { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     if path.as_os_str() == "-" {
@@ -150,9 +155,9 @@ fn text(path: &Path) -> Result<String, tallow::Error> {
         ))
     };
     if bytes.len() as u64 > MAX_TEXT {
-        return Err(refuse(format!("longer than {MAX_TEXT} bytes, the most that a text section holds")));
+        bail!(refuse(format!("longer than {MAX_TEXT} bytes, the most that a text section holds")));
     }
-    String::from_utf8(bytes).map_err(|e| refuse(format!("byte {} is not UTF-8", e.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|e| refuse(format!("byte {} is not UTF-8", e.utf8_error().valid_up_to())).into())
 }
 
 /// A graph section from a file, checked against the model at `model`.

@@ -17,6 +17,9 @@ const HIGH: usize = 3;
 /// Bytes of activations that stay in the cache while the weights of a range pass by.
 const KEEP: usize = 192 * 1024;
 
+/// Bytes of weights ahead of the current ones that are asked for at least, in whole tiles.
+const AHEAD: usize = 8192;
+
 /// How eight values are stored: the codes of `load`.
 const F32: u8 = 0;
 const U32: u8 = 1;
@@ -150,6 +153,8 @@ unsafe fn load_one<const SOURCE: u8>(at: *const u8, i: usize) -> f32 {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn dots<const SOURCE: u8, const M: usize>(w: [*const u8; WIDE], x: [&[f32]; M]) -> [[f32; WIDE]; M] {
     let k = x[0].len();
+    let tile = WIDE * k * step(SOURCE) / LANES;
+    let ahead = AHEAD.next_multiple_of(tile.max(1));
     let chunks = k / LANES;
     let mut acc = [[_mm256_setzero_ps(); WIDE]; M];
     for chunk in 0..chunks {
@@ -161,7 +166,7 @@ unsafe fn dots<const SOURCE: u8, const M: usize>(w: [*const u8; WIDE], x: [&[f32
         }
         for (i, w) in w.iter().enumerate() {
             if M == 1 && at.is_multiple_of(64) {
-                prefetch(w.wrapping_add(at), 1);
+                prefetch(w.wrapping_add(at + ahead), 1);
             }
             // SAFETY: as above.
             let w = unsafe { load::<SOURCE>(w.add(at)) };

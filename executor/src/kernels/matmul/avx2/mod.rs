@@ -1,6 +1,6 @@
 //! Products on x86-64 with AVX2, FMA and F16C.
 //!
-//! [`rows`] multiplies four rows of weights with one of activations, straight from the stored
+//! [`rows`] multiplies rows of weights with one of activations, straight from the stored
 //! bytes, for few rows of activations; [`tile`] unpacks sixteen rows of weights once for many;
 //! [`exact`] serves the encodings without blocks.
 #![allow(

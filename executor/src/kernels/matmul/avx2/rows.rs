@@ -1,4 +1,5 @@
-//! Four rows of weights with one row of activations, straight from the stored bytes.
+//! Rows of weights with one row of activations, straight from the stored bytes. The rows are read
+//! one after another, as one stream of memory.
 //!
 //! A vector holds the same half of blocks `j` and `j + 4` of a group in its two lanes, so that a
 //! block is summed within a lane.
@@ -22,11 +23,11 @@ pub(super) const Q4K: u8 = 4;
 pub(super) const Q5K: u8 = 5;
 pub(super) const Q6K: u8 = 6;
 
-/// Rows of weights at once, so that the end of one sum overlaps with the next.
+/// Rows of weights whose lanes are added together at the end.
 const ROWS: usize = 4;
-/// Bytes ahead of the current group that are asked for; the processor's own prefetch stops at
-/// the end of a page.
-const AHEAD: usize = 2048;
+/// Bytes ahead of the current ones that are asked for: enough to cover the delay of the memory,
+/// which the processor's own prefetch, stopping at the end of each page, does not.
+const AHEAD: usize = 8192;
 
 /// The outputs of the rows `range` of `w` for all rows of `x`.
 ///
@@ -62,17 +63,16 @@ pub(super) unsafe fn range<const KIND: u8>(
         for m in 0..x.m() {
             let x = x.row(m);
             let mut acc = [_mm256_setzero_ps(); ROWS];
-            for g in 0..groups {
-                for (start, acc) in starts.iter().zip(&mut acc) {
+            for (start, acc) in starts.iter().zip(&mut acc) {
+                for g in 0..groups {
                     let at = start.wrapping_add(g * step);
-                    prefetch(at, step);
+                    prefetch(at.wrapping_add(AHEAD), step);
                     // SAFETY: a whole group of a row of the encoding `KIND`.
                     *acc = unsafe { group::<KIND, true>(at, BLOCKS, &x, g, *acc) };
                 }
-            }
-            if rest > 0 {
-                for (start, acc) in starts.iter().zip(&mut acc) {
+                if rest > 0 {
                     let at = start.wrapping_add(groups * step);
+                    prefetch(at.wrapping_add(AHEAD), step);
                     // SAFETY: the blocks after the last whole group.
                     *acc = unsafe { group::<KIND, false>(at, rest, &x, groups, *acc) };
                 }
@@ -113,12 +113,12 @@ unsafe fn group<const KIND: u8, const FULL: bool>(
     }
 }
 
-/// Asks for the cache lines of `len` bytes that lie [`AHEAD`] of `at`.
+/// Asks for the cache lines of the `len` bytes from `at` on, which need not exist.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn prefetch(at: *const u8, len: usize) {
     for line in (0..len).step_by(64) {
-        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD + line).cast());
+        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast());
     }
 }
 
