@@ -15,7 +15,7 @@ pub enum Error {
         /// The model.
         file: String,
         /// Why.
-        source: tallow_frontends::families::FamilyError,
+        source: Box<tallow_frontends::families::FamilyError>,
     },
     /// A graph that breaks the rules of the IR.
     #[error("{file}: {source}")]
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// Import of another format.
     #[error(transparent)]
-    Import(#[from] tallow_import::ImportError),
+    Import(Box<tallow_import::ImportError>),
     /// Running.
     #[error(transparent)]
     Executor(#[from] tallow_executor::ExecutorError),
@@ -89,6 +89,12 @@ impl Error {
             | Error::Chat { .. }
             | Error::Io { .. } => 3,
         }
+    }
+}
+
+impl From<tallow_import::ImportError> for Error {
+    fn from(error: tallow_import::ImportError) -> Self {
+        Error::Import(Box::new(error))
     }
 }
 

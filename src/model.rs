@@ -197,7 +197,7 @@ fn raw_graph(file: &ModelFile, path: Path) -> Result<(Graph, Vec<String>)> {
         }
         (Path::Auto | Path::Family, _) => {
             let family = families::build(file.config(), file.tensors())
-                .map_err(|source| Error::Family { file: file.label(), source })?;
+                .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) })?;
             Ok((family.graph, family.notes))
         }
     }
@@ -211,7 +211,7 @@ fn context(file: &ModelFile) -> Result<Option<usize>> {
         return Ok(None);
     };
     let Some(scaling) = architecture.table("rope_scaling")? else { return Ok(Some(positions)) };
-    let stretches = matches!(scaling.str("rope_type")?.as_deref(), Some("dynamic" | "yarn"));
+    let stretches = matches!(scaling.str("rope_type")?, Some("dynamic" | "yarn"));
     let original = scaling.usize("original_max_position_embeddings")?.unwrap_or(positions);
     let factor = scaling.f64("factor")?.filter(|_| stretches).unwrap_or(1.0);
     Ok(Some(positions.max((original as f64 * factor) as usize)))

@@ -111,7 +111,7 @@ impl Session {
     /// Continues a sequence of ids; what the cache shares with it is not run again.
     pub fn continue_ids(&mut self, ids: &[u32], options: &GenerateOptions) -> Result<Generation<'_>> {
         let sampling = match &options.sampling {
-            Some(sampling) => sampling.clone(),
+            Some(sampling) => *sampling,
             None => self.model.sampling(0)?,
         };
         Generation::new(self, ids, Sampler::new(sampling)?, options)

@@ -1,6 +1,8 @@
 //! Tiny random models of every supported type against the logits of `transformers`: imported
 //! exactly, run at once and token by token, on the oracle and on the CPU path.
 
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
 mod common;
 
 use common::{error, folder, ids, import, open, values};

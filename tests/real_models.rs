@@ -2,6 +2,8 @@
 //! into `models/real`; `TALLOW_REAL_MODELS` names another folder. Without them the tests say that
 //! they were skipped.
 
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
 mod common;
 
 use common::{folder, open, values};

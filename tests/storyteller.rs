@@ -1,5 +1,7 @@
 //! The embedded model: stories, seeds, branches, limits.
 
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
 use tallow::{Ended, GenerateOptions, Message, Model, ModelOptions, Rows};
 
 fn options(temperature: f32, seed: u64, max_tokens: usize) -> GenerateOptions {

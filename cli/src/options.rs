@@ -1,7 +1,7 @@
 //! Options that several subcommands share.
 
 use crate::ui::{self, Ui};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
@@ -184,9 +184,4 @@ impl Progress for ImportBar<'_> {
     fn cancelled(&self) -> bool {
         ui::interrupted()
     }
-}
-
-/// A path that must exist.
-pub fn existing(path: &Path) -> Result<()> {
-    std::fs::metadata(path).map(|_| ()).with_context(|| format!("{} cannot be opened", path.display()))
 }

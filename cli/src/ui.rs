@@ -36,11 +36,6 @@ impl Ui {
         Ui { quiet, colour }
     }
 
-    /// Whether only answers and errors are wanted.
-    pub fn quiet(&self) -> bool {
-        self.quiet
-    }
-
     /// A line on stderr.
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {

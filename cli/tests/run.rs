@@ -1,5 +1,7 @@
 //! The command end to end: text, graph runs, imports, and what bad input gives.
 
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

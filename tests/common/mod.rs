@@ -1,6 +1,7 @@
 //! What the end-to-end tests share.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use std::path::{Path, PathBuf};
 use tallow::import::{EncodingChoice, ImportOptions};

@@ -4,6 +4,7 @@ use crate::options::ImportBar;
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::Args;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::import::{EncodingChoice, ImportOptions};
@@ -58,10 +59,11 @@ impl Import {
         let report = tallow::import::import(&self.source, &output, &options, &mut bar);
         bar.bar.finish_and_clear();
         let report = report.map_err(tallow::Error::from)?;
+        let mut out = std::io::stdout().lock();
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
         } else {
-            print!("{report}");
+            write!(out, "{report}")?;
         }
         if self.json {
             report.warnings.iter().for_each(|w| ui.warn(w));

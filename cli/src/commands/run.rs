@@ -95,7 +95,7 @@ impl Run {
         };
         let mut out = std::io::stdout().lock();
         let mut text = String::new();
-        while let Some(piece) = generation.next() {
+        for piece in generation.by_ref() {
             let piece = piece?;
             if !self.json {
                 out.write_all(piece.as_bytes())?;

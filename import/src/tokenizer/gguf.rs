@@ -131,10 +131,6 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
         };
         set("type", "byte_level_bpe".into());
         set("pre", known.into());
-        // Qwen's tokenizer composes characters first; the file has no key for that.
-        if known == "qwen2" {
-            set("normalizer", "nfc".into());
-        }
         begins = flag("tokenizer.ggml.add_bos_token", pre::begins_by_default(known))?;
         set("add_bos", begins.into());
         set("add_eos", flag("tokenizer.ggml.add_eos_token", false)?.into());
