@@ -77,7 +77,9 @@ impl Error {
             Error::Tokenizer { source, .. } if source.is_unsupported() => 4,
             Error::Unsupported(_) => 4,
             Error::Usage(_) | Error::Sampling(_) => 2,
-            Error::Executor(tallow_executor::ExecutorError::Tensor(_) | tallow_executor::ExecutorError::Threads(_)) => 5,
+            Error::Executor(tallow_executor::ExecutorError::Tensor(_) | tallow_executor::ExecutorError::Threads(_)) => {
+                5
+            }
             Error::Executor(tallow_executor::ExecutorError::ContextFull { .. }) => 2,
             Error::Executor(tallow_executor::ExecutorError::Input { .. }) => 2,
             Error::Format(_)

@@ -64,7 +64,12 @@ pub struct Generation<'a> {
 }
 
 impl<'a> Generation<'a> {
-    pub(crate) fn new(session: &'a mut Session, prompt: &[u32], sampler: Sampler, options: &GenerateOptions) -> Result<Self> {
+    pub(crate) fn new(
+        session: &'a mut Session,
+        prompt: &[u32],
+        sampler: Sampler,
+        options: &GenerateOptions,
+    ) -> Result<Self> {
         if prompt.is_empty() {
             return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
         }
@@ -137,7 +142,8 @@ impl<'a> Generation<'a> {
                 },
                 (None, None) => return Ok(None),
             };
-            let row = logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
+            let row =
+                logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
             let id = self.sampler.sample(&row, &self.session.tokens)?;
             if !self.ids.is_empty() {
                 self.statistics.decode += start.elapsed();

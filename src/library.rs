@@ -22,7 +22,9 @@ pub fn resolve(source: &Path, progress: &mut dyn Progress) -> Result<Resolved> {
         return Ok(Resolved { path: source.to_owned(), imported: None });
     }
     let folder = cache_folder().ok_or_else(|| {
-        Error::Usage("no cache folder is known; set TALLOW_CACHE, or import with `tallow import SOURCE -o FILE.model`".into())
+        Error::Usage(
+            "no cache folder is known; set TALLOW_CACHE, or import with `tallow import SOURCE -o FILE.model`".into(),
+        )
     })?;
     let key = tallow_import::scan(source)?.key();
     let path = folder.join(format!("{key}-{}.model", env!("CARGO_PKG_VERSION")));

@@ -6,7 +6,7 @@ use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
 use tallow_executor::{Engine, Program, ProgramOptions};
-use tallow_format::ModelFile;
+use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
 use tallow_ir::Graph;
 use tallow_ir::verify::{Verified, verify};
@@ -32,6 +32,8 @@ pub enum Path {
 pub struct ModelOptions {
     /// Where the graph comes from.
     pub path: Path,
+    /// Limits on reading the file; of no effect on the embedded model, nor on a file already opened.
+    pub read: ReadOptions,
     /// Engine, threads, cache type, context and chunk. Without a context, that of the config.
     pub program: ProgramOptions,
 }
@@ -59,7 +61,7 @@ impl Model {
 
     /// Opens a `.model` file.
     pub fn open_with(path: impl AsRef<std::path::Path>, options: &ModelOptions) -> Result<Self> {
-        Self::from_file(ModelFile::open(path.as_ref())?, options)
+        Self::from_file(ModelFile::open_with(path.as_ref(), &options.read)?, options)
     }
 
     /// The embedded model: a small decoder that tells stories about animals.
@@ -207,7 +209,8 @@ fn raw_graph(file: &ModelFile, path: Path) -> Result<(Graph, Vec<String>)> {
 /// the original length to, where that is more.
 fn context(file: &ModelFile) -> Result<Option<usize>> {
     let architecture = file.config().architecture();
-    let Some(positions) = architecture.usize("max_position_embeddings")?.or(architecture.usize("context_length")?) else {
+    let Some(positions) = architecture.usize("max_position_embeddings")?.or(architecture.usize("context_length")?)
+    else {
         return Ok(None);
     };
     let Some(scaling) = architecture.table("rope_scaling")? else { return Ok(Some(positions)) };

@@ -91,11 +91,13 @@ impl Session {
     /// The ids of a conversation up to where the answer begins.
     pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>> {
         let file = || self.model.file().label();
-        let chat = self.model.chat()?.ok_or_else(|| {
-            Error::Usage(format!("{}: has no chat template; use a raw prompt (--raw)", file()))
-        })?;
+        let chat = self
+            .model
+            .chat()?
+            .ok_or_else(|| Error::Usage(format!("{}: has no chat template; use a raw prompt (--raw)", file())))?;
         let tokenizer = self.model.tokenizer()?;
-        let text = chat.render(messages, true, &Variables::new()).map_err(|source| Error::Chat { file: file(), source })?;
+        let text =
+            chat.render(messages, true, &Variables::new()).map_err(|source| Error::Chat { file: file(), source })?;
         encode_prompt(&tokenizer, &text).map_err(|source| Error::Tokenizer { file: file(), source })
     }
 
@@ -124,7 +126,9 @@ impl Session {
             _ if self.inner.is_stateless() => 0,
             Rows::All => 0,
             // The last id always runs, as its logits are wanted.
-            Rows::Last => self.tokens.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len().saturating_sub(1)),
+            Rows::Last => {
+                self.tokens.iter().zip(ids).take_while(|(a, b)| a == b).count().min(ids.len().saturating_sub(1))
+            }
         };
         self.inner.truncate(shared);
         self.tokens.truncate(shared);

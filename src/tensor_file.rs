@@ -61,7 +61,8 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<Vec<std::path:
     tensors
         .iter()
         .map(|(name, tensor)| {
-            let safe: String = name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+            let safe: String =
+                name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
             let file = path.join(format!("{safe}.npy"));
             write_atomic(&file, &npy(tensor)?)?;
             Ok(file)
@@ -84,7 +85,10 @@ fn npy(tensor: &Tensor) -> Result<Vec<u8>> {
     let dims: Vec<String> = tensor.dims().iter().map(|d| format!("{d},")).collect();
     let tensor = tensor.flatten_all().map_err(ExecutorError::from)?;
     let (code, bytes): (&str, Vec<u8>) = match tensor.dtype() {
-        DType::I64 => ("<i8", tensor.to_vec1::<i64>().map_err(ExecutorError::from)?.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        DType::I64 => (
+            "<i8",
+            tensor.to_vec1::<i64>().map_err(ExecutorError::from)?.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        ),
         _ => {
             let values = tensor.to_dtype(DType::F32).and_then(|t| t.to_vec1::<f32>()).map_err(ExecutorError::from)?;
             ("<f4", values.iter().flat_map(|v| v.to_le_bytes()).collect())
@@ -105,14 +109,16 @@ fn npy(tensor: &Tensor) -> Result<Vec<u8>> {
 /// Reads versions 1 to 3 of the format: little-endian, row-major arrays of whole or real numbers.
 fn read_npy(path: &Path, bytes: &[u8]) -> Result<Tensor> {
     let fault = |cause: &str| Error::Usage(format!("{}: {cause}", path.display()));
-    let (header, data) = npy_parts(bytes).ok_or_else(|| fault("is no .npy file, or is cut short; write one with numpy.save"))?;
+    let (header, data) =
+        npy_parts(bytes).ok_or_else(|| fault("is no .npy file, or is cut short; write one with numpy.save"))?;
     let entry = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
     let (Some(descr), Some(order), Some(shape)) = (entry("descr"), entry("fortran_order"), entry("shape")) else {
         return Err(fault("has no header with descr, fortran_order and shape"));
     };
     let kind = descr.trim_start_matches('\'').split('\'').next().unwrap_or_default();
     let inside = shape.trim_start_matches('(').split(')').next().unwrap_or_default();
-    let dims: Option<Vec<usize>> = inside.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect();
+    let dims: Option<Vec<usize>> =
+        inside.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect();
     let dims = dims.ok_or_else(|| fault(&format!("has the shape ({inside}), which is not a list of sizes")))?;
     if order.starts_with("True") && dims.len() > 1 {
         return Err(fault("is in Fortran order; save it with numpy.ascontiguousarray"));
@@ -120,7 +126,11 @@ fn read_npy(path: &Path, bytes: &[u8]) -> Result<Tensor> {
     let width = match kind {
         "<i8" | "<f8" => 8,
         "<i4" | "<f4" => 4,
-        _ => return Err(fault(&format!("holds elements of type `{kind}`; int64, int32, float32 and float64, little-endian, are read"))),
+        _ => {
+            return Err(fault(&format!(
+                "holds elements of type `{kind}`; int64, int32, float32 and float64, little-endian, are read"
+            )));
+        }
     };
     let need = dims.iter().try_fold(width, |n: usize, &d| n.checked_mul(d));
     if need != Some(data.len()) {

@@ -1,5 +1,7 @@
 //! The documentation names things that exist: links and paths in `README.md` and `docs/`, and every operation.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 
 /// Endings by which a text in back quotes is taken for a path.

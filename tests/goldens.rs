@@ -79,7 +79,8 @@ fn hugging_face_folders_give_the_logits_of_transformers() {
 fn gguf_files_give_the_logits_of_the_folders_they_came_from() {
     let mut cases = 0;
     let mut faults = Vec::new();
-    let mut names: Vec<_> = std::fs::read_dir(folder("tests/goldens/gguf")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder("tests/goldens/gguf")).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
     for path in names.iter().filter(|p| p.extension().is_some_and(|e| e == "gguf")) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();

@@ -66,7 +66,8 @@ fn check(name: &str) {
         let prompt_ids = match prompt.get("messages").and_then(Value::as_array) {
             Some(messages) => {
                 let text = |m: &Value, key: &str| m[key].as_str().unwrap().to_owned();
-                let messages: Vec<Message> = messages.iter().map(|m| Message::new(text(m, "role"), text(m, "content"))).collect();
+                let messages: Vec<Message> =
+                    messages.iter().map(|m| Message::new(text(m, "role"), text(m, "content"))).collect();
                 session.encode_chat(&messages).unwrap()
             }
             None => session.encode(prompt["prompt"].as_str().unwrap()).unwrap(),
@@ -80,9 +81,18 @@ fn check(name: &str) {
         if let Some(at) = got.iter().zip(&expected).position(|(a, b)| a != b) {
             let top = &prompt["top"][at];
             let gap = top[0][1].as_f64().unwrap() - top[1][1].as_f64().unwrap();
-            let logits = values(&model.session().unwrap().logits(&[prompt_ids.clone(), expected[..at].to_vec()].concat(), Rows::Last).unwrap());
+            let logits = values(
+                &model
+                    .session()
+                    .unwrap()
+                    .logits(&[prompt_ids.clone(), expected[..at].to_vec()].concat(), Rows::Last)
+                    .unwrap(),
+            );
             let ours = f64::from((logits[got[at] as usize] - logits[expected[at] as usize]).abs());
-            println!("{name}: token {at} of {:?} differs; gap {gap:.3} there, {ours:.3} here", prompt["prompt"].as_str().unwrap());
+            println!(
+                "{name}: token {at} of {:?} differs; gap {gap:.3} there, {ours:.3} here",
+                prompt["prompt"].as_str().unwrap()
+            );
             assert!(gap <= NEAR && ours <= NEAR, "token {at} of {}: {got:?}, expected {expected:?}", prompt["prompt"]);
             differences.push(at);
         } else {
@@ -96,7 +106,8 @@ fn check(name: &str) {
     let mut text_ids = model.session().unwrap().encode(&text).unwrap();
     text_ids.truncate(192);
     let logits = |engine| open(&case.model, engine, 0, 512).session().unwrap().logits(&text_ids, Rows::All).unwrap();
-    let (fast, slow) = (logits(Engine::Cpu).to_vec2::<f32>().unwrap(), logits(Engine::Reference).to_vec2::<f32>().unwrap());
+    let (fast, slow) =
+        (logits(Engine::Cpu).to_vec2::<f32>().unwrap(), logits(Engine::Reference).to_vec2::<f32>().unwrap());
     let best = |row: &[f32]| (0..row.len()).max_by(|&i, &j| row[i].total_cmp(&row[j])).unwrap();
     let equal = fast.iter().zip(&slow).filter(|(a, b)| best(a) == best(b)).count();
     let worst = fast.iter().zip(&slow).map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);

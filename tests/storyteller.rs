@@ -95,7 +95,11 @@ fn the_oracle_and_the_fast_path_agree_on_text() {
     slow.program.engine = tallow::Engine::Reference;
     let (fast, slow) = (Model::storyteller().unwrap(), Model::storyteller_with(&slow).unwrap());
     let prompt = "Tell me a story about a turtle and a red kite.";
-    let ids = fast.session().unwrap().encode(&(prompt.to_owned() + " " + &text(&fast, prompt, &options(0.0, 0, 80)))).unwrap();
+    let ids = fast
+        .session()
+        .unwrap()
+        .encode(&(prompt.to_owned() + " " + &text(&fast, prompt, &options(0.0, 0, 80))))
+        .unwrap();
     let logits = |m: &Model| m.session().unwrap().logits(&ids, Rows::All).unwrap().to_vec2::<f32>().unwrap();
     let (a, b) = (logits(&fast), logits(&slow));
     let best = |row: &[f32]| (0..row.len()).max_by(|&i, &j| row[i].total_cmp(&row[j])).unwrap();

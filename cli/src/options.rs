@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use tallow::executor::sampling::SamplingParams;
+use tallow::format::ReadOptions;
+use tallow::format::container::DEFAULT_MAX_TEXT;
 use tallow::import::{Progress, TensorReport};
 use tallow::{CacheType, Engine, Model, ModelOptions};
 
@@ -46,6 +48,21 @@ pub enum Cache {
     F16,
 }
 
+/// Limits on reading a container.
+#[derive(Args, Clone, Debug)]
+pub struct Reading {
+    /// Read at most this many bytes of text before the first binary file.
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_MAX_TEXT)]
+    max_text: u64,
+}
+
+impl Reading {
+    /// As the library takes them.
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions { max_text: self.max_text }
+    }
+}
+
 /// How a model is loaded.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Loading")]
@@ -65,11 +82,14 @@ pub struct LoadOptions {
     /// Most tokens that the context may hold; by default what the model's config says.
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 impl LoadOptions {
     fn model_options(&self) -> ModelOptions {
-        let mut options = ModelOptions { path: self.path.into(), ..ModelOptions::default() };
+        let mut options =
+            ModelOptions { path: self.path.into(), read: self.reading.options(), ..ModelOptions::default() };
         options.program.engine = if self.reference { Engine::Reference } else { Engine::Cpu };
         options.program.threads = self.threads;
         options.program.context = self.context;
@@ -100,7 +120,12 @@ pub fn resolve(source: &Path, ui: &Ui) -> Result<PathBuf> {
     let resolved = tallow::library::resolve(source, &mut bar)?;
     bar.bar.finish_and_clear();
     if let Some(report) = &resolved.imported {
-        ui.note(format!("imported {} to {} ({})", source.display(), resolved.path.display(), ui::bytes(report.totals.bytes)));
+        ui.note(format!(
+            "imported {} to {} ({})",
+            source.display(),
+            resolved.path.display(),
+            ui::bytes(report.totals.bytes)
+        ));
         report.warnings.iter().for_each(|w| ui.warn(w));
     }
     Ok(resolved.path)

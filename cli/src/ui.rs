@@ -6,16 +6,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static WAITING: AtomicBool = AtomicBool::new(false);
 
 /// From now on the first Ctrl-C only sets a flag, so that work in progress can clean up behind
 /// itself; the second one ends the process.
 pub fn watch_interrupt() {
     // Without a handler Ctrl-C ends the process at once: worse, but no reason not to work.
     let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) || WAITING.load(Ordering::SeqCst) {
             std::process::exit(130);
         }
     });
+}
+
+/// Runs `f`, which waits for the user: there is nothing to clean up, so Ctrl-C ends at once.
+pub fn waiting<T>(f: impl FnOnce() -> T) -> T {
+    WAITING.store(true, Ordering::SeqCst);
+    let result = f();
+    WAITING.store(false, Ordering::SeqCst);
+    result
+}
+
+/// Takes a Ctrl-C back: whatever was in progress has stopped, and the conversation goes on.
+pub fn forget_interrupt() {
+    INTERRUPTED.store(false, Ordering::SeqCst);
 }
 
 /// Whether Ctrl-C was pressed.
@@ -97,9 +111,9 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Whether the reader of our output went away, as `tallow cat … | head` does.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    })
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
 }
 
 /// `1234567` as `1.2 MB`.
@@ -128,7 +142,10 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let numeric = |c: usize| {
-        rows.iter().skip(1).filter_map(|r| r.get(c)).all(|t| t.is_empty() || t.starts_with(|ch: char| ch.is_ascii_digit()))
+        rows.iter()
+            .skip(1)
+            .filter_map(|r| r.get(c))
+            .all(|t| t.is_empty() || t.starts_with(|ch: char| ch.is_ascii_digit()))
     };
     let right: Vec<bool> = (0..columns).map(numeric).collect();
     let mut out = String::new();
@@ -136,7 +153,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = row
             .iter()
             .enumerate()
-            .map(|(c, text)| if right[c] { format!("{text:>w$}", w = widths[c]) } else { format!("{text:<w$}", w = widths[c]) })
+            .map(
+                |(c, text)| {
+                    if right[c] { format!("{text:>w$}", w = widths[c]) } else { format!("{text:<w$}", w = widths[c]) }
+                },
+            )
             .collect();
         out.push_str(cells.join("  ").trim_end());
         out.push('\n');

@@ -221,7 +221,8 @@ fn an_existing_output_is_not_replaced_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("x.model");
     std::fs::write(&output, "mine").unwrap();
-    let arguments = ["import", golden("qwen3-plain").to_str().unwrap(), "-o", output.to_str().unwrap()].map(str::to_owned);
+    let arguments =
+        ["import", golden("qwen3-plain").to_str().unwrap(), "-o", output.to_str().unwrap()].map(str::to_owned);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (code, message) = error(&run(&arguments));
     assert_eq!(code, 2);

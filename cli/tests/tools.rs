@@ -228,6 +228,23 @@ fn old_models_are_upgraded_by_the_meanings_asked_for() {
 }
 
 #[test]
+fn the_limit_on_text_can_be_raised_wherever_a_model_is_read() {
+    let (folder, _) = tiny();
+    for command in [
+        &["run", "tiny.model", "--input", "input_ids=0,1"][..],
+        &["chat", "tiny.model"],
+        &["compile", "tiny.model"],
+        &["inspect", "tiny.model"],
+    ] {
+        let with = |limit: &str| tallow(folder.path(), &[command, &["--max-text", limit]].concat());
+        let error = with("100").fails(3);
+        assert!(error.contains("--max-text BYTES"), "{command:?}: {error}");
+        let ran = with("1000000");
+        assert_eq!(ran.code, 0, "{command:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn verify_answers_with_its_exit_code() {
     let (folder, _) = tiny();
     let run = |arguments: &[&str]| tallow(folder.path(), arguments);

@@ -104,10 +104,7 @@ pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
             .results(id)
             .map(|value| {
                 let buffer = Buffer(plan.buffers);
-                plan.buffers = plan
-                    .buffers
-                    .checked_add(1)
-                    .ok_or(PlanError::TooLarge { limit: u32::MAX })?;
+                plan.buffers = plan.buffers.checked_add(1).ok_or(PlanError::TooLarge { limit: u32::MAX })?;
                 buffers.insert(value, buffer);
                 Ok(buffer)
             })
@@ -116,19 +113,11 @@ pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
         match &node.kind {
             NodeKind::Input(name) => {
                 constant.insert(id, false);
-                plan.inputs.push(PlanInput {
-                    name: name.clone(),
-                    ty: node.results[0].clone(),
-                    buffer: results[0],
-                });
+                plan.inputs.push(PlanInput { name: name.clone(), ty: node.results[0].clone(), buffer: results[0] });
             }
             NodeKind::Weight(name) => {
                 constant.insert(id, true);
-                plan.weights.push(PlanWeight {
-                    name: name.clone(),
-                    ty: node.results[0].clone(),
-                    buffer: results[0],
-                });
+                plan.weights.push(PlanWeight { name: name.clone(), ty: node.results[0].clone(), buffer: results[0] });
             }
             NodeKind::Op(op) => {
                 let operands = graph.operands(id);
@@ -147,18 +136,11 @@ pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
                     frees: Vec::new(),
                     cache: caches.get(&id).copied(),
                 };
-                if fixed {
-                    plan.prelude.push(step)
-                } else {
-                    plan.steps.push(step)
-                }
+                if fixed { plan.prelude.push(step) } else { plan.steps.push(step) }
             }
         }
     }
-    plan.outputs = graph
-        .outputs()
-        .map(|(name, v)| (name.to_owned(), buffers[&v]))
-        .collect();
+    plan.outputs = graph.outputs().map(|(name, v)| (name.to_owned(), buffers[&v])).collect();
     free_after_last_use(&mut plan);
     Ok(plan)
 }
@@ -166,12 +148,10 @@ pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
 /// Nodes that an output or a state needs, and every input, so that a caller may always give it.
 fn needed(verified: &Verified, order: &[NodeId]) -> std::collections::HashSet<NodeId> {
     let graph = verified.graph();
-    let mut needed: std::collections::HashSet<NodeId> =
-        graph.outputs().map(|(_, v)| v.node).collect();
+    let mut needed: std::collections::HashSet<NodeId> = graph.outputs().map(|(_, v)| v.node).collect();
     needed.extend(graph.inputs().map(|(_, v)| v.node));
     for &id in order.iter().rev() {
-        let stateful =
-            matches!(&graph.node(id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
+        let stateful = matches!(&graph.node(id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
         if stateful {
             needed.insert(id);
         }
@@ -212,18 +192,8 @@ impl std::fmt::Display for Plan {
         for (title, steps) in [("once", &self.prelude), ("every call", &self.steps)] {
             writeln!(f, "{title}:")?;
             for step in steps {
-                let list = |b: &[Buffer]| {
-                    b.iter()
-                        .map(|b| format!("%{}", b.0))
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                };
-                let mut line = format!(
-                    "  {} = {}({})",
-                    list(&step.results),
-                    step.op.name(),
-                    list(&step.operands)
-                );
+                let list = |b: &[Buffer]| b.iter().map(|b| format!("%{}", b.0)).collect::<Vec<_>>().join(", ");
+                let mut line = format!("  {} = {}({})", list(&step.results), step.op.name(), list(&step.operands));
                 let attributes = step.op.attributes();
                 if !attributes.is_empty() {
                     let _ = write!(line, " {{ {attributes} }}");
@@ -264,10 +234,7 @@ mod tests {
         assert_eq!(plan.steps.len(), 2);
         assert_eq!(plan.steps[0].frees, []);
         assert_eq!(plan.steps[1].frees.len(), 2);
-        assert!(
-            plan.to_string()
-                .contains("once:\n  %2 = AddScalar(%1) { value = 1 }")
-        );
+        assert!(plan.to_string().contains("once:\n  %2 = AddScalar(%1) { value = 1 }"));
         assert!(!plan.to_string().contains("dead"));
     }
 }

@@ -112,8 +112,6 @@ pub enum ChatError {
 const STEPS: u64 = 20_000_000;
 /// Bytes of one prompt.
 const MAX_PROMPT: usize = 64 << 20;
-/// Bytes of a template.
-const MAX_TEMPLATE: usize = 1 << 20;
 /// Depth of nested calls and includes in a template.
 const MAX_DEPTH: usize = 100;
 const NAME: &str = "chat";
@@ -154,8 +152,8 @@ impl ChatTemplate {
 
     /// A template in Jinja. Errors: it is not Jinja, or too long.
     pub fn from_source(source: &str, special: &SpecialTokens) -> Result<Self, ChatError> {
-        if source.len() > MAX_TEMPLATE {
-            return Err(ChatError::TooLong { bytes: source.len(), limit: MAX_TEMPLATE });
+        if source.len() > ChatSection::MAX_TEMPLATE {
+            return Err(ChatError::TooLong { bytes: source.len(), limit: ChatSection::MAX_TEMPLATE });
         }
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);

@@ -10,9 +10,7 @@ use crate::interpreter::layout::ids_of;
 use crate::interpreter::{Frame, rope as positions};
 use crate::kernels::activation::{Activation, activate, gated};
 use crate::kernels::attention::attention as attend;
-use crate::kernels::{
-    self, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows,
-};
+use crate::kernels::{self, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows};
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;
 use candle_core::{DType, Device, Tensor};
@@ -57,7 +55,11 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
             one(run.rope(x, &pos, frame))
         }
         (
-            Op::Sdpa { .. } | Op::SdpaWindow { .. } | Op::FlashAttention { .. } | Op::Attention { .. } | Op::SdpaCross { .. },
+            Op::Sdpa { .. }
+            | Op::SdpaWindow { .. }
+            | Op::FlashAttention { .. }
+            | Op::Attention { .. }
+            | Op::SdpaCross { .. },
             [Val::Tensor(q), k, v],
         ) if is_f32(q) && q.rank() == 2 => run.attention(q, k, v, frame),
         _ => Ok(None),

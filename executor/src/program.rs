@@ -123,8 +123,9 @@ impl Program {
 
 fn lower_last(graph: &Graph) -> Result<Plan> {
     let cut = passes::last_row(graph, LOGITS)?;
-    let verified = tallow_ir::verify::verify(cut)
-        .map_err(|e| ExecutorError::Threads(format!("the last-row pass made a faulty graph; please report this: {e}")))?;
+    let verified = tallow_ir::verify::verify(cut).map_err(|e| {
+        ExecutorError::Threads(format!("the last-row pass made a faulty graph; please report this: {e}"))
+    })?;
     Ok(lower(&verified)?)
 }
 

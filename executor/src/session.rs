@@ -76,7 +76,10 @@ impl Session {
     /// them. On an error the session is as it was.
     pub fn forward(&mut self, ids: &[u32], rows: Rows) -> Result<Tensor> {
         if ids.is_empty() {
-            return Err(ExecutorError::Input { name: "input_ids".into(), cause: "is empty; give at least one token".into() });
+            return Err(ExecutorError::Input {
+                name: "input_ids".into(),
+                cause: "is empty; give at least one token".into(),
+            });
         }
         self.check_room(ids.len())?;
         let start = self.past;
@@ -89,7 +92,10 @@ impl Session {
                 let tensor = Tensor::from_vec(values, chunk.len(), &Device::Cpu)?;
                 let out = session.call(&[("input_ids".into(), tensor)], rows, length)?;
                 let logits = out.into_iter().find(|(name, _)| name == LOGITS);
-                let missing = || ExecutorError::Input { name: LOGITS.into(), cause: "is no output of this graph; run it by its inputs".into() };
+                let missing = || ExecutorError::Input {
+                    name: LOGITS.into(),
+                    cause: "is no output of this graph; run it by its inputs".into(),
+                };
                 parts.push(logits.ok_or_else(missing)?.1);
             }
             match (rows, parts.pop()) {
@@ -187,7 +193,8 @@ impl Session {
         let plan = &self.program.loaded(rows).plan;
         let fault = |name: &str, cause: String| ExecutorError::Input { name: name.into(), cause };
         let signature = || {
-            let list: Vec<_> = plan.inputs.iter().filter(|i| i.name != POS).map(|i| format!("{}: {}", i.name, i.ty)).collect();
+            let list: Vec<_> =
+                plan.inputs.iter().filter(|i| i.name != POS).map(|i| format!("{}: {}", i.name, i.ty)).collect();
             list.join(", ")
         };
         if let Some((name, _)) = inputs.iter().find(|(n, _)| n == POS || !plan.inputs.iter().any(|i| i.name == *n)) {
@@ -218,7 +225,9 @@ fn fit(input: &PlanInput, tensor: &Tensor, bindings: &mut Bindings) -> std::resu
     let declared = input.ty.shape.dims();
     let tensor = match tensor.rank() as i64 - declared.len() as i64 {
         1 if tensor.dims().first() == Some(&1) => tensor.squeeze(0),
-        -1 if declared.first().is_some_and(|d| d.as_const() == Some(1) || d.as_symbol().is_some()) => tensor.unsqueeze(0),
+        -1 if declared.first().is_some_and(|d| d.as_const() == Some(1) || d.as_symbol().is_some()) => {
+            tensor.unsqueeze(0)
+        }
         _ => Ok(tensor.clone()),
     }
     .map_err(|e| e.to_string())?;

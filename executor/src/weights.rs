@@ -39,16 +39,17 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// Checks that the source has the tensor.
+    /// Checks that the source has the tensor, and of a ternary one its codes and the size of its scale.
     pub fn new(name: &str, source: &Arc<dyn WeightSource>) -> Result<Self> {
         let view = source.weight(name).ok_or_else(|| ExecutorError::MissingWeight { name: name.into() })?;
         if view.encoding == Encoding::Ternary {
             // Products read the invalid code as 0, so it is looked for once, here.
-            let fault = |e: tallow_format::EncodingError| ExecutorError::Weight { name: name.into(), cause: e.to_string() };
+            let fault =
+                |e: tallow_format::EncodingError| ExecutorError::Weight { name: name.into(), cause: e.to_string() };
             view.encoding.check(view.bytes).map_err(fault)?;
         }
         let scales = match view.encoding {
-            Encoding::Ternary => source.weight(&format!("{name}.scale")).map(|s| decode(name, &s)).transpose()?,
+            Encoding::Ternary => scales(name, &view, source.as_ref())?,
             _ => None,
         };
         Ok(Weight { name: name.into(), source: source.clone(), decoded: OnceLock::new(), scales })
@@ -76,16 +77,42 @@ impl Weight {
         }
         let view = self.view()?;
         let mut values = decode(&self.name, &view)?;
-        if let Some(scales) = &self.scales {
-            let per = values.len().div_ceil(scales.len().max(1)).max(1);
-            for (chunk, scale) in values.chunks_mut(per).zip(scales) {
-                chunk.iter_mut().for_each(|v| *v *= scale);
+        match self.scales.as_deref() {
+            None => {}
+            Some([scale]) => values.iter_mut().for_each(|v| *v *= scale),
+            Some(scales) => {
+                // One scale a row, as checked on loading.
+                let row = values.len() / rows(&view).max(1);
+                for (row, scale) in values.chunks_mut(row.max(1)).zip(scales) {
+                    row.iter_mut().for_each(|v| *v *= scale);
+                }
             }
         }
         let shape: Vec<usize> = view.shape.iter().map(|&n| n as usize).collect();
         let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?;
         Ok(self.decoded.get_or_init(|| tensor).clone())
     }
+}
+
+/// Rows of a tensor, each of which may have a scale of its own: its first dimension.
+fn rows(view: &WeightView<'_>) -> usize {
+    view.shape.first().map_or(1, |&n| n as usize)
+}
+
+/// The values of the tensor `NAME.scale` beside the ternary tensor `name`, if there is one.
+fn scales(name: &str, view: &WeightView<'_>, source: &dyn WeightSource) -> Result<Option<Vec<f32>>> {
+    let sibling = format!("{name}.scale");
+    let Some(scale) = source.weight(&sibling) else { return Ok(None) };
+    let (found, rows) = (scale.shape.iter().product::<u64>(), rows(view));
+    if found != 1 && found != rows as u64 {
+        return Err(ExecutorError::Weight {
+            name: sibling,
+            cause: format!(
+                "it has {found} values, and `{name}` has {rows} rows; a scale is one value or one per row. Import the model again"
+            ),
+        });
+    }
+    decode(&sibling, &scale).map(Some)
 }
 
 fn decode(name: &str, view: &WeightView<'_>) -> Result<Vec<f32>> {
@@ -98,4 +125,54 @@ fn decode(name: &str, view: &WeightView<'_>) -> Result<Vec<f32>> {
     let wanted = view.shape.iter().product::<u64>() as usize;
     values.truncate(wanted);
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Signs of this shape, all 1, and a scale of so many values 1/2, 1, 3/2 …
+    struct Signs {
+        shape: Vec<u64>,
+        bytes: Vec<u8>,
+        scale_shape: [u64; 1],
+        scale: Vec<u8>,
+    }
+
+    impl WeightSource for Signs {
+        fn weight(&self, name: &str) -> Option<WeightView<'_>> {
+            match name {
+                "w" => Some(WeightView { shape: &self.shape, encoding: Encoding::Ternary, bytes: &self.bytes }),
+                "w.scale" => Some(WeightView { shape: &self.scale_shape, encoding: Encoding::U32, bytes: &self.scale }),
+                _ => None,
+            }
+        }
+    }
+
+    fn load(shape: &[u64], scales: u64) -> Result<Weight> {
+        let mut scale = Vec::new();
+        let values: Vec<f32> = (1..=scales).map(|n| n as f32 / 2.0).collect();
+        Encoding::U32.encode(&values, &mut scale).unwrap();
+        let bytes = vec![0b01_01_01_01; shape.iter().product::<u64>() as usize / 4];
+        let source: Arc<dyn WeightSource> =
+            Arc::new(Signs { shape: shape.to_vec(), bytes, scale_shape: [scales], scale });
+        Weight::new("w", &source)
+    }
+
+    #[test]
+    fn a_ternary_scale_is_one_value_or_one_a_row() {
+        let values = |shape: &[u64], scales| {
+            let tensor = load(shape, scales).unwrap().tensor().unwrap();
+            tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap()
+        };
+        assert_eq!(values(&[2, 4], 1), [0.5; 8]);
+        assert_eq!(values(&[2, 4], 2), [0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0]);
+        // A row is all that lies under one index of the first dimension.
+        assert_eq!(values(&[2, 2, 4], 2), [[0.5; 8], [1.0; 8]].concat());
+        for (shape, scales, rows) in [(&[2, 4][..], 3, 2), (&[2, 4], 8, 2), (&[2, 2, 4], 4, 2), (&[3, 4], 0, 3)] {
+            let error = load(shape, scales).map(|_| ()).unwrap_err().to_string();
+            let want = format!("tensor `w.scale`: it has {scales} values, and `w` has {rows} rows");
+            assert!(error.contains(&want), "{error}");
+        }
+    }
 }

@@ -51,6 +51,9 @@ pub struct ChatSection {
 }
 
 impl ChatSection {
+    /// Bytes of the longest template that is used; the longest known ones have some 30 KB.
+    pub const MAX_TEMPLATE: usize = 1 << 20;
+
     /// Parses the text of the section. A preset that is not known is an error, unless a template makes it needless.
     pub fn parse(text: &str) -> Result<Self> {
         let doc = toml_text::parse(text)?;

@@ -263,10 +263,10 @@ fn verify_finds_what_opening_leaves_for_later() {
             .any(|p| p.contains("bad.model: tensor `model.norm.weight`: value 127 has the invalid ternary code 11")),
         "{all:?}"
     );
-    assert!(
-        all.iter().any(|p| p.contains("vocab: the greatest token id is 7, but `architecture.vocab_size` is 4")),
-        "{all:?}"
-    );
+    // Real models have tokens without a row; that is odd and not wrong.
+    let odd = "the greatest token id is 7, but `architecture.vocab_size` is 4";
+    assert!(report.warnings.iter().any(|w| w.contains(odd)), "{:?}", report.warnings);
+    assert_eq!(all.len(), 1, "{all:?}");
     assert!(report.warnings.iter().any(|w| w.contains("4 ids below 8 have no token")), "{:?}", report.warnings);
     let report = run(&folder.path().join("none"));
     assert!(report.problems[0].to_string().contains("cannot open the file"));

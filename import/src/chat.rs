@@ -9,21 +9,14 @@ use crate::error::{ImportError, Result};
 use crate::gguf::GgufFile;
 use crate::json;
 
-/// Largest template that is taken over.
-const MAX_TEMPLATE: u64 = 4 << 20;
-
 /// The template of a folder: `chat_template.jinja`, else `chat_template.json`, else `tokenizer_config.json`, where it is a
-/// text or a list of named texts of which `default` counts.
-pub fn template_of_folder(folder: &Path) -> Result<Option<String>> {
+/// text or a list of named texts of which `default` counts. One that is too long to be used is left out with a warning.
+pub fn template_of_folder(folder: &Path, warnings: &mut Vec<String>) -> Result<Option<String>> {
     let file = folder.join("chat_template.jinja");
     if file.is_file() {
         let size = std::fs::metadata(&file).map_err(|e| ImportError::io(&file, "read its size", e))?.len();
-        if size > MAX_TEMPLATE {
-            return Err(ImportError::refused(
-                file.display().to_string(),
-                format!("{size} bytes are too much for a chat template; at most {MAX_TEMPLATE} are read"),
-                "Check that this is the file you meant.",
-            ));
+        if is_too_long(size, warnings) {
+            return Ok(None);
         }
         let text = std::fs::read_to_string(&file).map_err(|e| ImportError::io(&file, "read the file", e))?;
         return Ok(Some(text).filter(|t| !t.is_empty()));
@@ -32,15 +25,32 @@ pub fn template_of_folder(folder: &Path) -> Result<Option<String>> {
         if let Some(value) = json::read_optional(&folder.join(name))?
             && let Some(text) = value.get("chat_template").and_then(pick)
         {
-            return Ok(Some(text.to_owned()));
+            return Ok(usable(text, warnings));
         }
     }
     Ok(None)
 }
 
-/// The template of a GGUF file.
-pub fn template_of_gguf(file: &GgufFile) -> Result<Option<String>> {
-    Ok(file.text("tokenizer.chat_template")?.filter(|t| !t.is_empty()).map(str::to_owned))
+/// The template of a GGUF file. One that is too long to be used is left out with a warning.
+pub fn template_of_gguf(file: &GgufFile, warnings: &mut Vec<String>) -> Result<Option<String>> {
+    let text = file.text("tokenizer.chat_template")?.filter(|t| !t.is_empty());
+    Ok(text.and_then(|text| usable(text, warnings)))
+}
+
+fn usable(text: &str, warnings: &mut Vec<String>) -> Option<String> {
+    (!is_too_long(text.len() as u64, warnings)).then(|| text.to_owned())
+}
+
+/// Whether a template of so many bytes cannot be used, of which a warning tells.
+fn is_too_long(bytes: u64, warnings: &mut Vec<String>) -> bool {
+    let limit = ChatSection::MAX_TEMPLATE;
+    let long = bytes > limit as u64;
+    if long {
+        warnings.push(format!(
+            "The chat template has {bytes} bytes, and at most {limit} can be used, so it has been left out: the model takes plain prompts only. `tallow edit` can give it a chat section."
+        ));
+    }
+    long
 }
 
 fn pick(template: &Value) -> Option<&str> {

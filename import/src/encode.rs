@@ -22,6 +22,8 @@ const Q4_LIMIT: f64 = 0.02;
 const Q8_LIMIT: f64 = 0.015;
 /// Loss of `u16` that is worth a warning.
 const U16_LIMIT: f64 = 0.01;
+/// Loss in an encoding that was asked for that is worth a warning.
+const FORCED_LIMIT: f64 = 0.05;
 /// Chunks that are encoded before their bytes are put together: bounds what is held twice.
 const WAVE: u64 = 64;
 
@@ -69,7 +71,7 @@ pub struct Encoded {
     pub encoding: Encoding,
     /// The bytes, in the order of the result.
     pub bytes: Vec<u8>,
-    /// For `ternary`: one scale per row, in `u32`.
+    /// For `ternary`: one scale for each of the [`scale_rows`], in `u32`.
     pub scales: Option<Vec<u8>>,
     /// Relative root-mean-square error against the source.
     pub error: f64,
@@ -183,6 +185,46 @@ fn copy(source: &Source, tensor: &SourceTensor, encoding: Encoding) -> Result<En
     Ok(Encoded { encoding, bytes, scales: None, error: 0.0, warning: None })
 }
 
+/// Tensors that lose much in an encoding that was asked for, counted for one warning about all.
+#[derive(Debug, Default)]
+pub struct Losses {
+    tensors: usize,
+    /// The largest loss, its tensor and encoding.
+    worst: Option<(f64, String, Encoding)>,
+}
+
+impl Losses {
+    /// Takes note of a tensor, unless it has a warning of its own.
+    pub fn add(&mut self, tensor: &SourceTensor, encoded: &Encoded, choice: EncodingChoice) {
+        let loss = encoded.error;
+        let forced = matches!(choice, EncodingChoice::Force(_));
+        if !forced || loss <= FORCED_LIMIT || encoded.warning.is_some() {
+            return;
+        }
+        self.tensors += 1;
+        if self.worst.as_ref().is_none_or(|(most, ..)| loss > *most) {
+            self.worst = Some((loss, tensor.name.clone(), encoded.encoding));
+        }
+    }
+
+    /// A sentence, where there is something to tell.
+    pub fn warning(&self) -> Option<String> {
+        let (loss, name, encoding) = self.worst.as_ref()?;
+        let s = if self.tensors == 1 { " loses" } else { "s lose" };
+        Some(format!(
+            "{} tensor{s} more than {:.0} % in {encoding}, most of all `{name}` with {:.1} %; `--encoding auto` stays closer to the source.",
+            self.tensors,
+            FORCED_LIMIT * 100.0,
+            loss * 100.0
+        ))
+    }
+}
+
+/// Rows of a tensor that have a scale of their own in `ternary`: its first dimension, whatever the number of others.
+pub fn scale_rows(tensor: &SourceTensor) -> u64 {
+    tensor.shape.first().copied().unwrap_or(1)
+}
+
 /// Encodes all rows in one encoding, and measures.
 fn encode_as(source: &Source, tensor: &SourceTensor, encoding: Encoding) -> Result<(Vec<u8>, f64)> {
     let total = encoding.byte_len(tensor.values()).unwrap_or(0) as usize;
@@ -191,6 +233,7 @@ fn encode_as(source: &Source, tensor: &SourceTensor, encoding: Encoding) -> Resu
     waves(
         source,
         tensor,
+        1,
         |values, first| {
             let mut bytes = Vec::with_capacity(encoding.byte_len(values.len() as u64).unwrap_or(0) as usize);
             let fail = |e: EncodingError| {
@@ -212,16 +255,17 @@ fn encode_as(source: &Source, tensor: &SourceTensor, encoding: Encoding) -> Resu
     Ok((out, meter.relative_rms()))
 }
 
-/// Runs `work` on chunks of rows in parallel and hands the results to `take` in order. The first error by place is returned,
-/// whichever was met first.
+/// Runs `work` on chunks of rows in parallel and hands the results to `take` in order. The rows of one `group`, of which
+/// there must be a whole number, stay together. The first error by place is returned, whichever was met first.
 fn waves<T: Send>(
     source: &Source,
     tensor: &SourceTensor,
+    group: u64,
     work: impl Fn(&[f32], usize) -> Result<T> + Sync,
     mut take: impl FnMut(T),
 ) -> Result<()> {
     let (rows, len) = tensor.rows();
-    let step = chunk_rows(len);
+    let step = chunk_rows(len * group) * group;
     let chunks = rows.div_ceil(step);
     let mut next = 0;
     while next < chunks {
@@ -247,7 +291,10 @@ fn waves<T: Send>(
 /// Signs and one scale per row. A row that holds one magnitude beside zero is kept exactly; another is rounded at half its
 /// mean magnitude, and its scale is the mean of what is kept.
 fn ternary(source: &Source, tensor: &SourceTensor) -> Result<Encoded> {
-    let (rows, len) = tensor.rows();
+    let (all, row_len) = tensor.rows();
+    let rows = scale_rows(tensor);
+    let group = all / rows.max(1);
+    let len = (group * row_len) as usize;
     let total = Encoding::Ternary.byte_len(tensor.values()).unwrap_or(0) as usize;
     let mut bytes = Vec::with_capacity(total);
     let mut scales = Vec::with_capacity(rows as usize * Encoding::U32.block_bytes());
@@ -255,14 +302,15 @@ fn ternary(source: &Source, tensor: &SourceTensor) -> Result<Encoded> {
     waves(
         source,
         tensor,
+        group,
         |values, first| {
             let mut bytes = Vec::new();
             let mut scales = Vec::new();
             let mut meter = ErrorMeter::new();
             let fail = |e: &EncodingError, value| value_error(source, tensor, Encoding::Ternary, e, value);
-            for (n, row) in values.chunks(len as usize).enumerate() {
+            for (n, row) in values.chunks(len).enumerate() {
                 if let Some(at) = row.iter().position(|x| !x.is_finite()) {
-                    let e = EncodingError::NotFinite { index: first + n * len as usize + at };
+                    let e = EncodingError::NotFinite { index: first + n * len + at };
                     return Err(fail(&e, Some(row[at])));
                 }
                 let (signs, scale) = ternary_row(row);

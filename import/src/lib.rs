@@ -89,7 +89,8 @@ impl Progress for () {}
 pub fn import(src: &Path, out: &Path, options: &ImportOptions, progress: &mut dyn Progress) -> Result<ImportReport> {
     let opened = match locate(src)? {
         SourceKind::Gguf(path) => open::gguf(&path, &options.ignore_settings)?,
-        SourceKind::Folder(path) => open::folder(&path, &options.ignore_settings)?,
+        SourceKind::Folder(path) => open::folder(&path, None, &options.ignore_settings)?,
+        SourceKind::Weights { folder, file } => open::folder(&folder, Some(&file), &options.ignore_settings)?,
         SourceKind::Repository(name) => return Err(locate::not_here(&name)),
     };
     let prepared = prepare(src, out, &opened, options)?;
@@ -247,7 +248,7 @@ fn plan(opened: &Opened, options: &ImportOptions) -> Result<Vec<TensorPlan>> {
         if ternary {
             plan.push(TensorPlan {
                 name: scale_name(&tensor.name),
-                shape: vec![tensor.rows().0],
+                shape: vec![encode::scale_rows(tensor)],
                 candidates: vec![Encoding::U32],
             });
         }
@@ -282,6 +283,7 @@ fn write(
     progress.start(source.tensors().len(), bytes);
     let mut reports = Vec::new();
     let mut totals = Totals::default();
+    let mut losses = encode::Losses::default();
     for tensor in source.tensors() {
         let encoded = encode::encode(source, tensor, options.encoding)?;
         let source_bytes = tensor.bytes.len() as u64;
@@ -304,7 +306,7 @@ fn write(
         };
         put(tensor.name.clone(), tensor.shape.clone(), encoded.encoding, &encoded.bytes, encoded.error, source_bytes)?;
         if let Some(scales) = &encoded.scales {
-            let rows = tensor.rows().0;
+            let rows = encode::scale_rows(tensor);
             put(scale_name(&tensor.name), vec![rows], Encoding::U32, scales, 0.0, 0)?;
         }
         if progress.cancelled() {
@@ -314,9 +316,11 @@ fn write(
                 "Start it again to get the model.",
             ));
         }
+        losses.add(tensor, &encoded, options.encoding);
         warnings.extend(encoded.warning);
         source.release(tensor);
     }
+    warnings.extend(losses.warning());
     progress.finish();
     if let Some(writer) = writer {
         writer.finish().map_err(fail)?;

@@ -14,6 +14,13 @@ pub enum SourceKind {
     Gguf(PathBuf),
     /// A Hugging Face folder.
     Folder(PathBuf),
+    /// One safetensors file in a Hugging Face folder, which has the settings.
+    Weights {
+        /// The folder.
+        folder: PathBuf,
+        /// The file in it.
+        file: PathBuf,
+    },
     /// A repository of a hub, `org/repo`, which is not on this machine.
     Repository(String),
 }
@@ -46,11 +53,10 @@ pub fn locate(src: &Path) -> Result<SourceKind> {
         };
     }
     if src.is_file() {
+        let folder = || src.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
         return match src.extension().and_then(|e| e.to_str()) {
-            Some("safetensors" | "json") => {
-                let folder = src.parent().filter(|p| !p.as_os_str().is_empty());
-                Ok(SourceKind::Folder(folder.unwrap_or(Path::new(".")).to_owned()))
-            }
+            Some("safetensors") => Ok(SourceKind::Weights { folder: folder(), file: src.to_owned() }),
+            Some("json") => Ok(SourceKind::Folder(folder())),
             // The reader says what else a file without the magic number is not.
             _ => Ok(SourceKind::Gguf(src.to_owned())),
         };
@@ -116,6 +122,15 @@ impl SourceIdentity {
     }
 }
 
+/// The weight and setting files of a Hugging Face folder.
+fn model_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for suffix in [".safetensors", ".json", ".jinja"] {
+        files.extend(folder_files(folder, suffix)?);
+    }
+    Ok(files)
+}
+
 /// A quick identity of a source: names, sizes and times of its files, no content.
 pub fn scan(src: &Path) -> Result<SourceIdentity> {
     let (path, files) = match locate(src)? {
@@ -124,10 +139,13 @@ pub fn scan(src: &Path) -> Result<SourceIdentity> {
             (file, files)
         }
         SourceKind::Folder(folder) => {
-            let mut files = folder_files(&folder, ".safetensors")?;
-            files.extend(folder_files(&folder, ".json")?);
-            files.extend(folder_files(&folder, ".jinja")?);
+            let files = model_files(&folder)?;
             (folder, files)
+        }
+        // The file may be one of several shards: the others count too.
+        SourceKind::Weights { folder, file } => {
+            let files = model_files(&folder)?;
+            (file, files)
         }
         SourceKind::Repository(name) => return Err(not_here(&name)),
     };

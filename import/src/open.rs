@@ -130,17 +130,17 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     facts.vocab_rows = embedding.shape.first().copied().unwrap_or(0);
     let mut config = config::gguf::read(meta, arch, &facts, ignore)?;
     let tokenizer = tokenizer::gguf::read(meta)?;
-    let template = chat::template_of_gguf(meta)?;
+    let template = chat::template_of_gguf(meta, &mut config.warnings)?;
     let files = gguf.into_shards().into_iter().map(|s| s.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors), left_out)?;
     settle_head(&mut source, &mut config, path)?;
     Ok(Opened { source, config, tokenizer, template })
 }
 
-/// Opens a Hugging Face folder.
-pub fn folder(path: &Path, ignore: &[String]) -> Result<Opened> {
+/// Opens a Hugging Face folder; its weights are those of `named`, a file in it, if one is given.
+pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Opened> {
     let mut config = config::hf::read(path)?;
-    let weights = find_weights(path)?;
+    let weights = find_weights(path, named)?;
     let layers = config.settings.get("num_hidden_layers").and_then(Value::as_u64).unwrap_or(u64::MAX);
     let (mut tensors, mut left_out) = (Vec::new(), Vec::new());
     let mut seen: HashMap<String, String> = HashMap::new();
@@ -201,7 +201,7 @@ pub fn folder(path: &Path, ignore: &[String]) -> Result<Opened> {
         }
     }
     let tokenizer = tokenizer::json::read(path)?;
-    let template = chat::template_of_folder(path)?;
+    let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors), left_out)?;
     settle_head(&mut source, &mut config, path)?;

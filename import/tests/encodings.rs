@@ -6,7 +6,9 @@ mod common;
 
 use common::{Numbers, Safe, f32s, force, imported, refused_with, tiny_folder, tiny_tensors, values};
 use tallow_format::Encoding;
-use tallow_import::{EncodingChoice, ImportOptions, ImportReport};
+use tallow_format::encoding::gguf::GgmlType;
+use tallow_import::source::{RowOrder, Source, SourceTensor};
+use tallow_import::{EncodingChoice, ImportOptions, ImportReport, MappedFile, encode};
 
 fn tiny(
     change: impl FnOnce(&mut Vec<Safe<'static>>),
@@ -105,6 +107,49 @@ fn ternary_keeps_rows_of_one_magnitude_exactly() {
     let error = tallow_format::encoding::relative_rms_error(&source, &back);
     assert!((error - of(&report, EMBEDDING).relative_error).abs() < 1e-9);
     assert!(error < 0.6);
+}
+
+#[test]
+fn a_ternary_tensor_of_three_dimensions_has_a_scale_for_each_index_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("values");
+    // Blocks larger than what is worked on at once, so that several chunks are put together.
+    let shape = [3, 1100, 64];
+    let data: Vec<f32> = (0..3 * 1100 * 64).map(|n| (n / (1100 * 64) + 1) as f32 * ((n % 3) as f32 - 1.0)).collect();
+    std::fs::write(&path, f32s(&data)).unwrap();
+    let tensor = SourceTensor {
+        name: "experts".into(),
+        source_name: "experts".into(),
+        shape: shape.to_vec(),
+        ty: GgmlType::F32,
+        shift: 0.0,
+        order: RowOrder::Plain,
+        file: 0,
+        bytes: 0..data.len() * 4,
+    };
+    let source = Source::new(vec![MappedFile::open(&path).unwrap()], vec![tensor.clone()], Vec::new()).unwrap();
+    let encoded = encode::encode(&source, &tensor, force(Encoding::Ternary)).unwrap();
+    assert_eq!(encode::scale_rows(&tensor), 3);
+    let mut scales = [0.0; 3];
+    Encoding::U32.decode(&encoded.scales.unwrap(), &mut scales).unwrap();
+    assert_eq!((scales, encoded.error), ([1.0, 2.0, 3.0], 0.0));
+    let mut signs = vec![0.0; data.len()];
+    Encoding::Ternary.decode(&encoded.bytes, &mut signs).unwrap();
+    assert!(signs.iter().zip(&data).enumerate().all(|(n, (s, x))| s * scales[n / (1100 * 64)] == *x));
+}
+
+#[test]
+fn a_forced_encoding_that_loses_much_is_told_once() {
+    let (report, _) = tiny(|_| {}, force(Encoding::Q4));
+    let told: Vec<&String> = report.warnings.iter().filter(|w| w.contains("more than 5 %")).collect();
+    let bad = report.tensors.iter().filter(|t| t.relative_error > 0.05);
+    let worst = bad.clone().max_by(|a, b| a.relative_error.total_cmp(&b.relative_error)).unwrap();
+    let start = format!("{} tensors lose more than 5 % in q4, most of all `{}` with ", bad.count(), worst.name);
+    assert!(told.len() == 1 && told[0].starts_with(&start), "{told:?}, not {start}");
+    for choice in [EncodingChoice::Auto, force(Encoding::Q8)] {
+        let (report, _) = tiny(|_| {}, choice);
+        assert!(!report.warnings.iter().any(|w| w.contains("more than 5 %")), "{:?}", report.warnings);
+    }
 }
 
 #[test]

@@ -326,6 +326,47 @@ fn forged_safetensors_headers_are_refused() {
 }
 
 #[test]
+fn of_several_files_without_an_index_the_one_that_is_named_is_taken() {
+    let folder = Folder::new();
+    tiny_folder(folder.path(), &tiny_tensors());
+    std::fs::rename(folder.file("model.safetensors"), folder.file("a.safetensors")).unwrap();
+    let other = [Safe { name: "adapter", dtype: "F32", shape: &[4], data: f32s(&[0.0; 4]) }];
+    std::fs::write(folder.file("b.safetensors"), common::safetensors(&other)).unwrap();
+    says(&refused(folder.path()), &["2 safetensors files", "name it instead of the folder", "a.safetensors`"]);
+    let (report, _) = common::imported(&folder.file("a.safetensors"), EncodingChoice::Auto);
+    assert_eq!(report.tensors.len(), tiny_tensors().len());
+    says(&refused(&folder.file("b.safetensors")), &["embedding"]);
+    // Also where the folder has a `model.safetensors`.
+    std::fs::copy(folder.file("a.safetensors"), folder.file("model.safetensors")).unwrap();
+    says(&refused(&folder.file("b.safetensors")), &["embedding"]);
+    common::imported(folder.path(), EncodingChoice::Auto);
+    // A shard stands for all.
+    let shard = golden("llama-sharded").join("model-00002-of-00002.safetensors");
+    let (all, _) = common::imported(&golden("llama-sharded"), EncodingChoice::Auto);
+    assert_eq!(common::imported(&shard, EncodingChoice::Auto).0.tensors.len(), all.tensors.len());
+}
+
+#[test]
+fn a_chat_template_too_long_for_its_reader_is_left_out() {
+    let long = "x".repeat(tallow_format::ChatSection::MAX_TEMPLATE + 1);
+    let folder = Folder::new();
+    tiny_folder(folder.path(), &tiny_tensors());
+    let told = |path: &Path| {
+        let (report, model) = common::imported(path, EncodingChoice::Auto);
+        assert!(model.chat().is_none());
+        report.warnings.iter().any(|w| w.contains("1048577 bytes, and at most 1048576"))
+    };
+    assert!(!told(folder.path()));
+    std::fs::write(folder.file("chat_template.jinja"), &long).unwrap();
+    assert!(told(folder.path()));
+    std::fs::remove_file(folder.file("chat_template.jinja")).unwrap();
+    std::fs::write(folder.file("chat_template.json"), format!("{{\"chat_template\": \"{long}\"}}")).unwrap();
+    assert!(told(folder.path()));
+    let gguf = tiny_llama().text("tokenizer.chat_template", &long);
+    assert!(told(&gguf.write(&folder.file("m.gguf"))));
+}
+
+#[test]
 fn missing_shards_are_named() {
     let source = golden("llama-sharded");
     let folder = Folder::new();

@@ -47,6 +47,7 @@ pub fn values(tensor: &Tensor) -> Vec<f32> {
 pub fn error(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     let top = b.iter().fold(0f32, |m, v| m.max(v.abs()));
-    let worst = a.iter().zip(b).fold(0f32, |m, (x, y)| if (x - y).is_nan() { f32::INFINITY } else { m.max((x - y).abs()) });
+    let worst =
+        a.iter().zip(b).fold(0f32, |m, (x, y)| if (x - y).is_nan() { f32::INFINITY } else { m.max((x - y).abs()) });
     worst / top
 }

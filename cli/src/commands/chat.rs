@@ -11,7 +11,8 @@ use tallow::{GenerateOptions, Message, Session};
 
 /// Talk with a model, one line at a time.
 ///
-/// Lines that begin with a slash are commands: /reset starts anew, /exit (or Ctrl-D) ends.
+/// Lines that begin with a slash are commands: /reset starts anew, /exit (or Ctrl-D) ends. Ctrl-C stops
+/// an answer, and ends the chat between answers.
 #[derive(Args)]
 pub struct Chat {
     /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
@@ -57,7 +58,7 @@ impl Chat {
                 std::io::stderr().flush()?;
             }
             line.clear();
-            if stdin.lock().read_line(&mut line)? == 0 || ui::interrupted() {
+            if ui::waiting(|| stdin.lock().read_line(&mut line))? == 0 {
                 return Ok(ExitCode::SUCCESS);
             }
             match line.trim() {
@@ -68,7 +69,9 @@ impl Chat {
                     messages.clone_from(&first);
                     ui.note("started anew");
                 }
-                command if command.starts_with('/') => ui.warn(format!("{command} is no command; /reset and /exit are")),
+                command if command.starts_with('/') => {
+                    ui.warn(format!("{command} is no command; /reset and /exit are"))
+                }
                 text => {
                     messages.push(Message::new("user", text));
                     match answer(&mut session, &messages, &options) {
@@ -95,6 +98,8 @@ fn answer(session: &mut Session, messages: &[Message], options: &GenerateOptions
         out.flush()?;
         text.push_str(&piece);
         if ui::interrupted() {
+            // The answer so far stays in the conversation.
+            ui::forget_interrupt();
             break;
         }
     }

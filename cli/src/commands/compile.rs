@@ -1,6 +1,6 @@
 //! `tallow compile`: a model's graph as text or as a graph section.
 
-use crate::options::{GraphPath, resolve};
+use crate::options::{GraphPath, Reading, resolve};
 use crate::ui::Ui;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -37,6 +37,8 @@ pub struct Compile {
     /// Format on stdout, or of a file with another ending.
     #[arg(long, value_enum)]
     format: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 impl Compile {
@@ -49,7 +51,9 @@ impl Compile {
             (None, Some(other)) => bail!("no graph format goes with .{other}; use .txt or .hex, or say --format"),
         };
         let file = match &self.model {
-            Some(source) => ModelFile::open(&resolve(source, ui)?).map_err(tallow::Error::from)?,
+            Some(source) => {
+                ModelFile::open_with(&resolve(source, ui)?, &self.reading.options()).map_err(tallow::Error::from)?
+            }
             None => tallow::model::storyteller_file()?,
         };
         let (graph, notes) = tallow::model::graph(&file, self.path.into())?;

@@ -88,9 +88,8 @@ impl Run {
         };
         let mut session = model.session()?;
         let mut generation = match &self.system {
-            Some(system) => {
-                session.reply(&[tallow::Message::new("system", system), tallow::Message::new("user", prompt)], &options)?
-            }
+            Some(system) => session
+                .reply(&[tallow::Message::new("system", system), tallow::Message::new("user", prompt)], &options)?,
             None => session.generate_with(prompt, &options)?,
         };
         let mut out = std::io::stdout().lock();
@@ -153,7 +152,11 @@ impl Run {
             .input
             .iter()
             .map(|text| {
-                let (name, value) = text.split_once('=').with_context(|| format!("--input {text}: expected NAME=VALUE"))?;
+                let (name, value) =
+                    text.split_once('=').with_context(|| format!("--input {text}: expected NAME=VALUE"))?;
+                if name.is_empty() || value.is_empty() {
+                    bail!("--input {text}: expected NAME=FILE.npy, NAME=FILE.safetensors or NAME=1,2,3");
+                }
                 let tensor = match tensor_file::parse_numbers(value) {
                     Some(tensor) => tensor,
                     None => tensor_file::read(Path::new(value), name)?,

@@ -16,6 +16,8 @@ pub use pack::Pack;
 pub use upgrade::Upgrade;
 pub use verify::Verify;
 
+pub use crate::options::Reading;
+
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -23,24 +25,8 @@ use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tallow::Error;
-use tallow::format::container::DEFAULT_MAX_TEXT;
 use tallow::format::tools::Destination;
-use tallow::format::{ErrorKind, FormatError, ReadOptions};
-
-/// Limits on reading a container.
-#[derive(Args, Clone, Debug)]
-pub struct Reading {
-    /// Read at most this many bytes of text before the first binary file.
-    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_MAX_TEXT)]
-    max_text: u64,
-}
-
-impl Reading {
-    /// As the library takes them.
-    pub fn options(&self) -> ReadOptions {
-        ReadOptions { max_text: self.max_text }
-    }
-}
+use tallow::format::{ErrorKind, FormatError};
 
 /// Where a changed container goes.
 #[derive(Args, Clone, Debug)]

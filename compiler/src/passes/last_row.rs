@@ -29,11 +29,7 @@ pub fn last_row(graph: &Graph, name: &str) -> Result<Graph, IrError> {
         chain.push(value.node);
         value = x;
     }
-    let slice = Op::Slice {
-        axis: 0,
-        start: -1,
-        end: i64::MAX,
-    };
+    let slice = Op::Slice { axis: 0, start: -1, end: i64::MAX };
     let mut cut = g.op(slice, &[value])?;
     for &node in chain.iter().rev() {
         g.set_operand(node, 0, cut)?;
@@ -41,11 +37,7 @@ pub fn last_row(graph: &Graph, name: &str) -> Result<Graph, IrError> {
             continue;
         };
         let types: Vec<_> = g.operands(node).iter().map(|&v| g.ty(v).clone()).collect();
-        let results = op.infer(&types).map_err(|source| IrError::Rule {
-            op: op.name(),
-            name: None,
-            source,
-        })?;
+        let results = op.infer(&types).map_err(|source| IrError::Rule { op: op.name(), name: None, source })?;
         g.set_results(node, results);
         cut = Value { node, port: 0 };
     }
@@ -60,9 +52,7 @@ fn readers(g: &Graph, value: Value) -> usize {
 
 fn is_sequence(g: &Graph, value: Value) -> bool {
     let ty = g.ty(value);
-    ty.dtype == DType::F32
-        && ty.shape.rank() == 2
-        && ty.shape.dims()[0].as_symbol() == Some(SEQUENCE)
+    ty.dtype == DType::F32 && ty.shape.rank() == 2 && ty.shape.dims()[0].as_symbol() == Some(SEQUENCE)
 }
 
 /// Whether every operand but the first is a weight, or holds no rows.
@@ -103,9 +93,7 @@ mod tests {
         let h = g.op(Op::Silu, &[x]).unwrap();
         let gain = g.weight("g", TensorType::f32(Shape::fixed(&[4]))).unwrap();
         let n = g.op(Op::RmsNorm { eps: 1e-6.into() }, &[h, gain]).unwrap();
-        let w = g
-            .weight("w", TensorType::f32(Shape::fixed(&[9, 4])))
-            .unwrap();
+        let w = g.weight("w", TensorType::f32(Shape::fixed(&[9, 4]))).unwrap();
         let y = g.op(Op::Matmul, &[n, w]).unwrap();
         g.output("logits", y).unwrap();
         let cut = last_row(&g, "logits").unwrap();
@@ -113,10 +101,7 @@ mod tests {
         assert_eq!(cut.ty(out).to_string(), "f32[1, 9]");
         let norm = cut.operands(out.node)[0];
         let slice = cut.operands(norm.node)[0];
-        assert!(matches!(
-            cut.node(slice.node).kind,
-            NodeKind::Op(Op::Slice { .. })
-        ));
+        assert!(matches!(cut.node(slice.node).kind, NodeKind::Op(Op::Slice { .. })));
         assert_eq!(cut.operands(slice.node)[0], h);
     }
 

@@ -144,7 +144,7 @@ fn hostile_templates_end() {
     assert!(matches!(render(endless), Err(ChatError::Render { .. })));
     let deep = format!("{{{{ {}1{} }}}}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(matches!(render(&deep), Err(ChatError::Syntax { .. })));
-    let huge = "x".repeat(MAX_TEMPLATE + 1);
+    let huge = "x".repeat(ChatSection::MAX_TEMPLATE + 1);
     assert!(matches!(render(&huge), Err(ChatError::TooLong { .. })));
 }
 

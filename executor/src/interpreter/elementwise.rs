@@ -13,7 +13,8 @@ pub(super) fn unary(op: &Op, x: &Tensor) -> Result<Tensor> {
             max.map_or(Ok(x.clone()), |m| x.minimum(m.get()))?
         }
         Op::NanToNum { nan, posinf, neginf } => {
-            let pick = |mask: Tensor, with: f32, x: &Tensor| mask.where_cond(&Tensor::full(with, x.shape(), x.device())?, x);
+            let pick =
+                |mask: Tensor, with: f32, x: &Tensor| mask.where_cond(&Tensor::full(with, x.shape(), x.device())?, x);
             let x = pick(x.ne(x)?, nan.get(), x)?;
             let x = pick(x.eq(f32::INFINITY)?, posinf.get(), &x)?;
             pick(x.eq(f32::NEG_INFINITY)?, neginf.get(), &x)?

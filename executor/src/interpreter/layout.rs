@@ -64,7 +64,13 @@ pub(crate) fn ids_of(step: &Step, ids: &Tensor, limit: usize) -> Result<Vec<u32>
         if id.fract() == 0.0 && id >= 0.0 && id < limit as f64 {
             return Ok(id as u32);
         }
-        Err(operand(step, format!("id {id} is no row of a table of {limit}; ids are whole numbers from 0 to {}", limit.saturating_sub(1))))
+        Err(operand(
+            step,
+            format!(
+                "id {id} is no row of a table of {limit}; ids are whole numbers from 0 to {}",
+                limit.saturating_sub(1)
+            ),
+        ))
     };
     let flat = ids.flatten_all()?;
     match ids.dtype() {

@@ -11,13 +11,13 @@ mod settings;
 mod shapes;
 
 pub use error::{FamilyError, Misshapen, TensorFaults};
-pub use settings::Settings;
+pub use settings::{MOST_LAYERS, Settings};
 pub use shapes::{TensorShapes, dtype_of};
 
 use decoder::{DecoderSpec, gemma, llama};
 use std::collections::HashSet;
 use tallow_format::Config;
-use tallow_ir::{Graph, Value};
+use tallow_ir::{DType, Graph, Value};
 
 /// A graph built from a config, and what the builder noticed on the way.
 #[derive(Clone, Debug)]
@@ -156,12 +156,15 @@ fn read<'a>(
 }
 
 /// Tensors without a reader, apart from stored buffers that carry nothing; and those of them that are
-/// the bias of a weight which is read.
+/// the bias of a weight which is read. The sibling scale of a ternary tensor is read along with it.
 fn unread(graph: &Graph, tensors: &dyn TensorShapes) -> (Vec<String>, Vec<String>) {
     let read: HashSet<&str> = graph.weights().map(|(n, _)| n).collect();
     let empty = ["inv_freq", "position_ids", "num_batches_tracked"];
+    let is_scale = |name: &str| {
+        name.strip_suffix(".scale").is_some_and(|of| read.contains(of) && tensors.dtype(of) == Some(DType::Ternary))
+    };
     let mut names = tensors.names();
-    names.retain(|n| !read.contains(n.as_str()) && !empty.iter().any(|end| n.ends_with(end)));
+    names.retain(|n| !read.contains(n.as_str()) && !is_scale(n) && !empty.iter().any(|end| n.ends_with(end)));
     let is_idle =
         |n: &&String| n.strip_suffix(".bias").is_some_and(|map| read.contains(format!("{map}.weight").as_str()));
     let idle = names.iter().filter(is_idle).cloned().collect();

@@ -1,8 +1,10 @@
 //! Errors: what they name, and that nothing hostile gets past them.
 
 use crate::tiny::*;
+use indexmap::IndexMap;
 use tallow_format::Config;
-use tallow_frontends::families::{self, FamilyError};
+use tallow_frontends::families::{self, FamilyError, TensorShapes};
+use tallow_ir::DType;
 
 #[test]
 fn unknown_types_list_the_known_ones() {
@@ -100,6 +102,38 @@ fn tensors_that_nothing_reads_are_listed() {
             "2 tensors are not read: `model.layers.0.self_attn.q_proj.bias`, `extra.weight`"
         ]
     );
+}
+
+/// Shapes of which some tensors are ternary.
+struct Signs(IndexMap<String, Vec<u64>>, &'static [&'static str]);
+
+impl TensorShapes for Signs {
+    fn shape(&self, name: &str) -> Option<Vec<u64>> {
+        self.0.shape(name)
+    }
+
+    fn dtype(&self, name: &str) -> Option<DType> {
+        if self.1.contains(&name) { Some(DType::Ternary) } else { self.0.dtype(name) }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+}
+
+#[test]
+fn the_scale_of_a_ternary_tensor_is_read_with_it() {
+    let tiny = Tiny::new("llama");
+    let mut shapes = tiny.shapes();
+    let ternary = &["model.layers.0.mlp.up_proj.weight", "extra.weight"];
+    for name in [ternary[0], ternary[1], "model.layers.1.mlp.up_proj.weight"] {
+        shapes.insert(format!("{name}.scale"), vec![16]);
+    }
+    shapes.insert(ternary[1].into(), vec![16, 8]);
+    let family = families::build(&tiny.config(), &Signs(shapes, ternary)).unwrap();
+    // Neither the scale of a tensor without a reader nor that of a tensor in another encoding is read.
+    let unread = ["extra.weight.scale", "model.layers.1.mlp.up_proj.weight.scale", "extra.weight"];
+    assert_eq!(family.unread_tensors, unread);
 }
 
 #[test]

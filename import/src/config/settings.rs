@@ -4,13 +4,11 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use tallow_frontends::families::MOST_LAYERS;
 
 use super::defaults::{Missing, TypeSpec};
 use super::{rope, windows};
 use crate::error::{ImportError, Result, clip, names};
-
-/// Most layers a config may declare: lists of one entry per layer are written out.
-pub const MAX_LAYERS: u64 = 10_000;
 
 /// Keys that say how a model was trained, saved or is usually called, and nothing about its mathematics.
 const HARMLESS: &[&str] = &[
@@ -225,8 +223,9 @@ fn derive(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &Reader<'_>) 
         }
     }
     let layers = count(table, "num_hidden_layers").unwrap_or(0);
-    if layers > MAX_LAYERS {
-        return Err(reader.wrong("num_hidden_layers", &layers.into(), &format!("at most {MAX_LAYERS}")));
+    // Lists of one entry per layer are written out below.
+    if layers > u64::from(MOST_LAYERS) {
+        return Err(reader.wrong("num_hidden_layers", &layers.into(), &format!("at most {MOST_LAYERS}")));
     }
     let heads = count(table, "num_attention_heads").unwrap_or(1);
     let hidden = count(table, "hidden_size").unwrap_or(0);

@@ -3,9 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::header::SafetensorsFile;
 use crate::error::{ImportError, Result, clip};
 use crate::json;
+
+/// Says which shard holds which tensor.
+const INDEX: &str = "model.safetensors.index.json";
 
 /// The weight files of a folder, opened and checked against the index when there is one.
 #[derive(Debug)]
@@ -14,14 +19,22 @@ pub struct WeightFiles {
     pub files: Vec<SafetensorsFile>,
 }
 
-/// Finds and opens the weights: `model.safetensors`, else the shards that `model.safetensors.index.json` names, else the
-/// only `.safetensors` file of the folder.
-pub fn find_weights(folder: &Path) -> Result<WeightFiles> {
+/// Finds and opens the weights. Those of a file that is `named`: all shards if the folder's index has it among them, else
+/// that file alone. Without one: `model.safetensors`, else the shards that `model.safetensors.index.json` names, else the only
+/// `.safetensors` file of the folder.
+pub fn find_weights(folder: &Path, named: Option<&Path>) -> Result<WeightFiles> {
+    if let Some(file) = named {
+        let index = folder.join(INDEX);
+        return match index.is_file() && is_shard(file, &index)? {
+            true => from_index(folder, &index),
+            false => Ok(WeightFiles { files: vec![SafetensorsFile::open(file)?] }),
+        };
+    }
     let single = folder.join("model.safetensors");
     if single.is_file() {
         return Ok(WeightFiles { files: vec![SafetensorsFile::open(&single)?] });
     }
-    let index = folder.join("model.safetensors.index.json");
+    let index = folder.join(INDEX);
     if index.is_file() {
         return from_index(folder, &index);
     }
@@ -48,24 +61,39 @@ pub fn find_weights(folder: &Path) -> Result<WeightFiles> {
             folder,
             "weights",
             format!(
-                "there are {} safetensors files, no `model.safetensors` and no `model.safetensors.index.json` that says how they belong together",
+                "there are {} safetensors files, no `model.safetensors` and no `{INDEX}` that says how they belong together",
                 many.len()
             ),
-            "Download the index file too, or name one of the files.",
+            format!(
+                "Download the index file too; or, if one of the files is the whole model, name it instead of the folder: {}.",
+                crate::error::names(&many.iter().map(|p| p.to_string_lossy()).collect::<Vec<_>>(), 5)
+            ),
         )),
     }
 }
 
-fn from_index(folder: &Path, index: &Path) -> Result<WeightFiles> {
+/// Whether the index puts tensors into a file of this name.
+fn is_shard(file: &Path, index: &Path) -> Result<bool> {
     let text = json::read(index)?;
-    let map = text.get("weight_map").and_then(|m| m.as_object()).ok_or_else(|| {
+    let name = file.file_name().and_then(|n| n.to_str());
+    Ok(weight_map(&text, index)?.values().any(|shard| shard.as_str() == name))
+}
+
+/// The file of each tensor, as the index has it.
+fn weight_map<'a>(text: &'a Value, index: &Path) -> Result<&'a Map<String, Value>> {
+    text.get("weight_map").and_then(Value::as_object).ok_or_else(|| {
         ImportError::malformed(
             index,
             "key `weight_map`",
             "it is missing or no object",
             "Download the index file again.",
         )
-    })?;
+    })
+}
+
+fn from_index(folder: &Path, index: &Path) -> Result<WeightFiles> {
+    let text = json::read(index)?;
+    let map = weight_map(&text, index)?;
     let mut shards = BTreeSet::new();
     for (tensor, file) in map {
         // A path that leaves the folder is refused: the index is untrusted input.

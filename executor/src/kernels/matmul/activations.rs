@@ -1,4 +1,4 @@
-//! Activations quantised to 8 bits.
+//! Activations quantised to 16-bit codes.
 
 use super::super::cpu::multiversion;
 use super::super::disjoint::Disjoint;
@@ -6,44 +6,71 @@ use super::super::{KernelError, Team, check_len};
 use super::groups::{BLOCK, BLOCKS, GROUP, HALVES};
 use tallow_format::Encoding;
 
-/// Rows of activations from which the kernel that unpacks weights once for many of them pays.
-pub(super) const MANY: usize = 6;
+/// The largest code. The largest sum of a block, 32 products of a value of −32, a multiplier of
+/// −128 (both of `q6k`) and such a code, is 2³¹ − 2¹⁷, so sums of blocks are exact in 32 bits.
+const MOST: f32 = 16_383.0;
 
 /// Magnitudes below this quantise to zero.
 const LEAST: f32 = 1e-30;
 
-/// Rows of activations, each block of 32 as signed bytes under one `f32` scale: a value is
-/// `code × scale` with the scale `max|x| / 127`, rounded to nearest, ties to even. A block that
+/// Rows of activations, each block of 32 as 16-bit codes under one `f32` scale: a value is
+/// `code × scale` with the scale `max|x| / 16383`, rounded to nearest, ties to even. A block that
 /// holds a NaN or an infinity gets a NaN scale, so that it shows in the product.
 ///
-/// Rows are padded with zeros to whole groups of 256. Within a group the codes lie so that a
-/// 32-byte vector has the same half of blocks `j` and `j + 4` in its two 16-byte lanes, which
-/// lets vector kernels sum blocks without crossing lanes.
+/// Rows are padded with zeros to whole groups of 256. Within a group the codes lie as [`place`]
+/// says, which suits vector kernels: a 32-byte vector has values of blocks `j` and `j + 4` in its
+/// two 16-byte lanes, so that blocks are summed without crossing lanes, and of the 16 values of
+/// a half block those at even places, or those at odd ones, so that bytes of weights are widened
+/// by masking or shifting pairs of them.
 #[derive(Debug, Default)]
 pub struct Activations {
     m: usize,
     k: usize,
     groups: usize,
-    codes: Vec<i8>,
+    codes: Vec<i16>,
     scales: Vec<f32>,
-    /// Sum of the codes of each half block of 16, for encodings with minimums and offsets.
-    sums: Vec<i16>,
-    /// The codes again in 16 bits and in their natural order, when there are [`MANY`] rows or more.
-    wide: Vec<i16>,
+    /// Sums of the codes of half blocks of 16, for encodings with minimums and offsets: per group,
+    /// those of the first halves of its blocks, then those of the second halves.
+    sums: Vec<i32>,
 }
 
-/// Where the 16 codes of half `half` (0 or 1) of block `j` (0 to 7) of a group begin.
+/// Where the code of value `i` (0 to 31) of block `j` (0 to 7) of a group lies.
 #[inline(always)]
-pub(super) const fn place(j: usize, half: usize) -> usize {
-    j % 4 * 64 + half * 32 + j / 4 * 16
+pub(super) const fn place(j: usize, i: usize) -> usize {
+    j % 4 * 64 + i / 16 * 32 + i % 2 * ODD + j / 4 * 8 + i % 16 / 2
 }
+
+/// From the code of a value at an even place to that of the next value.
+pub(super) const ODD: usize = 16;
 
 /// One row of [`Activations`].
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
-    pub(super) codes: &'a [[i8; GROUP]],
+    /// In the order of [`place`].
+    pub(super) codes: &'a [[i16; GROUP]],
     pub(super) scales: &'a [[f32; BLOCKS]],
-    pub(super) sums: &'a [[i16; HALVES]],
+    /// `[group][half][block]`.
+    pub(super) sums: &'a [[[i32; BLOCKS]; 2]],
+}
+
+/// One group of a [`Row`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    /// In the order of [`place`].
+    pub(super) codes: &'a [i16; GROUP],
+    pub(super) scales: &'a [f32; BLOCKS],
+    /// `[half][block]`.
+    pub(super) sums: &'a [[i32; BLOCKS]; 2],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<'a> Row<'a> {
+    /// Group `g`, found once, so that the loops over it are free of checks.
+    #[inline(always)]
+    pub(super) fn part(&self, g: usize) -> Part<'a> {
+        Part { codes: &self.codes[g], scales: &self.scales[g], sums: &self.sums[g] }
+    }
 }
 
 impl Activations {
@@ -77,28 +104,16 @@ impl Activations {
         self.scales.resize(m * groups * BLOCKS, 0.0);
         self.sums.clear();
         self.sums.resize(m * groups * HALVES, 0);
-        self.wide.clear();
-        if m >= MANY {
-            self.wide.resize(m * groups * GROUP, 0);
-        }
-        let many = m >= MANY;
         let codes = Disjoint::new(&mut self.codes);
         let scales = Disjoint::new(&mut self.scales);
         let sums = Disjoint::new(&mut self.sums);
-        let wide = Disjoint::new(&mut self.wide);
         team.run_chunks(m, (8192 / k.max(1)).max(1), |range| {
             for row in range {
                 let part = |len: usize| row * groups * len..(row + 1) * groups * len;
                 // SAFETY: every row is in one range only.
                 let (codes, scales, sums) =
                     unsafe { (codes.part(part(GROUP)), scales.part(part(BLOCKS)), sums.part(part(HALVES))) };
-                let wide = if many {
-                    // SAFETY: as above.
-                    unsafe { wide.part(part(GROUP)) }
-                } else {
-                    &mut []
-                };
-                quantize_row(&x[row * k..(row + 1) * k], codes, scales, sums, wide);
+                quantize_row(&x[row * k..(row + 1) * k], codes, scales, sums);
             }
         });
         Ok(())
@@ -120,29 +135,16 @@ impl Activations {
         Row {
             codes: &self.codes.as_chunks().0[part.clone()],
             scales: &self.scales.as_chunks().0[part.clone()],
-            sums: &self.sums.as_chunks().0[part],
+            sums: &self.sums.as_chunks().0.as_chunks().0[part],
         }
-    }
-
-    /// The codes of row `row` in 16 bits; empty when there are fewer than [`MANY`] rows.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn wide_row(&self, row: usize) -> &[[i16; GROUP]] {
-        self.wide.as_chunks().0.get(row * self.groups..(row + 1) * self.groups).unwrap_or_default()
     }
 }
 
 multiversion! {
-    fn quantize_row(
-        x: &[f32],
-        codes: &mut [i8],
-        scales: &mut [f32],
-        sums: &mut [i16],
-        wide: &mut [i16],
-    ) {
+    fn quantize_row(x: &[f32], codes: &mut [i16], scales: &mut [f32], sums: &mut [i32]) {
         let blocks = x.as_chunks::<BLOCK>().0;
         let codes = codes.as_chunks_mut::<GROUP>().0;
-        let sums = sums.as_chunks_mut::<2>().0;
-        let wide = wide.as_chunks_mut::<BLOCK>().0;
+        let sums = sums.as_chunks_mut::<HALVES>().0;
         for (index, x) in blocks.iter().enumerate() {
             // Bits of magnitudes order as the magnitudes do, infinity and NaN above all.
             let mut bits = 0_u32;
@@ -154,27 +156,23 @@ multiversion! {
                 scales[index] = if top < LEAST { 0.0 } else { f32::NAN };
                 continue;
             }
-            scales[index] = top / 127.0;
-            let inverse = 127.0 / top;
-            let mut block = [0_i8; BLOCK];
+            scales[index] = top / MOST;
+            let inverse = MOST / top;
+            let mut block = [0_i16; BLOCK];
             for (code, x) in block.iter_mut().zip(x) {
                 // Adding 1.5 · 2²³ rounds to an integer, ties to even, in the low bits.
-                *code = (x * inverse + 12_582_912.0).to_bits() as i8;
+                *code = (x * inverse + 12_582_912.0).to_bits() as i16;
             }
-            let group = &mut codes[index / BLOCKS];
+            let (g, j) = (index / BLOCKS, index % BLOCKS);
             for (half, part) in block.as_chunks::<16>().0.iter().enumerate() {
-                let at = place(index % BLOCKS, half);
-                group[at..at + 16].copy_from_slice(part);
-                let mut sum = 0_i16;
-                for &code in part {
-                    sum += i16::from(code);
+                let at = place(j, half * 16);
+                let mut sum = 0_i32;
+                for (i, &[even, odd]) in part.as_chunks::<2>().0.iter().enumerate() {
+                    codes[g][at + i] = even;
+                    codes[g][at + ODD + i] = odd;
+                    sum += i32::from(even) + i32::from(odd);
                 }
-                sums[index][half] = sum;
-            }
-            if let Some(wide) = wide.get_mut(index) {
-                for (wide, &code) in wide.iter_mut().zip(&block) {
-                    *wide = code.into();
-                }
+                sums[g][half * BLOCKS + j] = sum;
             }
         }
     }
@@ -192,20 +190,23 @@ mod tests {
         for (row, x) in x.chunks(k).enumerate() {
             let parts = quantized.row(row);
             for (i, &x) in x.iter().enumerate() {
-                let code = parts.codes[0][place(i / 32, i % 32 / 16) + i % 16];
+                let code = parts.codes[0][place(i / 32, i % 32)];
                 let scale = parts.scales[0][i / 32];
-                assert!((f32::from(code) * scale - x).abs() <= scale * 0.5001);
-                assert_eq!(quantized.wide_row(row)[0][i], i16::from(code));
+                // Rounding in `f32` adds a little to half a step.
+                assert!((f32::from(code) * scale - x).abs() <= scale * 0.503, "{x} {code} {scale}");
             }
-            for half in 0..HALVES {
-                let at = place(half / 2, half % 2);
-                let codes = &parts.codes[0][at..at + 16];
-                let want: i16 = codes.iter().map(|&code| i16::from(code)).sum();
-                assert_eq!(parts.sums[0][half], want);
-            }
-            for half in k / 16..HALVES {
-                let at = place(half / 2, half % 2);
-                assert_eq!(parts.codes[0][at..at + 16], [0; 16]);
+            let mut seen = [false; GROUP];
+            for j in 0..BLOCKS {
+                for half in 0..2 {
+                    let places = (half * 16..half * 16 + 16).map(|i| place(j, i));
+                    let want: i32 = places.clone().map(|at| i32::from(parts.codes[0][at])).sum();
+                    assert_eq!(parts.sums[0][half][j], want);
+                    for at in places {
+                        assert!(!seen[at]);
+                        seen[at] = true;
+                        assert!(j * 32 < k || parts.codes[0][at] == 0);
+                    }
+                }
             }
         }
     }

@@ -4,8 +4,8 @@ use super::super::WeightRows;
 use super::super::cpu::multiversion;
 use super::super::disjoint::Disjoint;
 use super::super::math::add_lanes;
-use super::activations::{Activations, Row, place};
-use super::groups::{BLOCKS, Group, HALVES, group_bytes, has_minimums, offset, unit, unpack};
+use super::activations::{Activations, ODD, Row, place};
+use super::groups::{BLOCKS, Group, group_bytes, has_minimums, offset, unit, unpack};
 use super::put;
 use std::ops::Range;
 use tallow_format::Encoding;
@@ -55,22 +55,25 @@ multiversion! {
 fn add_group(encoding: Encoding, group: &Group, x: Row<'_>, g: usize, lanes: &mut [f32; BLOCKS]) {
     let (codes, sums, scales) = (&x.codes[g], &x.sums[g], &x.scales[g]);
     let offset = i32::from(offset(encoding));
-    let mut halves = [0_i32; HALVES];
-    for (half, product) in halves.iter_mut().enumerate() {
-        let at = place(half / 2, half % 2);
-        let (u, x) = (&group.codes[half * 16..half * 16 + 16], &codes[at..at + 16]);
-        let mut sum = 0_i32;
-        for (&u, &x) in u.iter().zip(x) {
-            sum += i32::from(u) * i32::from(x);
-        }
-        *product = i32::from(group.factors[half]) * (sum - offset * i32::from(sums[half]));
-    }
+    let minimum_scale = if has_minimums(encoding) { Some(group.minimum_scale) } else { None };
+    let blocks = group.codes.as_chunks::<16>().0.as_chunks::<2>().0;
+    let factors = group.factors.as_chunks::<2>().0;
+    let minimums = group.minimums.as_chunks::<2>().0;
     for j in 0..BLOCKS {
-        let mut term = group.scales[j] * (halves[2 * j] + halves[2 * j + 1]) as f32;
-        if has_minimums(encoding) {
-            let minimum = i32::from(group.minimums[2 * j]) * i32::from(sums[2 * j])
-                + i32::from(group.minimums[2 * j + 1]) * i32::from(sums[2 * j + 1]);
-            term -= group.minimum_scale * minimum as f32;
+        let (mut product, mut minimum) = (0, 0);
+        for half in 0..2 {
+            let at = place(j, half * 16);
+            let (even, odd) = (&codes[at..at + 8], &codes[at + ODD..at + ODD + 8]);
+            let mut sum = 0_i32;
+            for ((&[u, v], &even), &odd) in blocks[j][half].as_chunks::<2>().0.iter().zip(even).zip(odd) {
+                sum += i32::from(u) * i32::from(even) + i32::from(v) * i32::from(odd);
+            }
+            product += i32::from(factors[j][half]) * (sum - offset * sums[half][j]);
+            minimum += i32::from(minimums[j][half]) * sums[half][j];
+        }
+        let mut term = group.scales[j] * product as f32;
+        if let Some(scale) = minimum_scale {
+            term -= scale * minimum as f32;
         }
         lanes[j] += scales[j] * term;
     }

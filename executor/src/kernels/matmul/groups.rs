@@ -6,7 +6,7 @@
 //! and activation codes `x` under the scale `d`:
 //!
 //! ```text
-//! product  = Σ f·Σ (u − o)·x      over the 2 halves and their 16 values, an exact integer
+//! product  = Σ f·Σ (u − o)·x      over the 2 halves and their 16 values, an exact integer of 32 bits
 //! minimum  = Σ n·Σ x              likewise
 //! lane[j] += d · (scale[j]·product − minimum_scale·minimum)
 //! ```

@@ -2,8 +2,8 @@
 //!
 //! Weights are read as they lie in the file. Two arithmetics, by encoding:
 //!
-//! - **block encodings** (`q8`, `q4`, K-quants): activations are quantised once to 8 bits per
-//!   block of 32 ([`Activations`]), products within a block are exact integers, and blocks are
+//! - **block encodings** (`q8`, `q4`, K-quants): activations are quantised once to 16 bits
+//!   per block of 32 ([`Activations`]), products within a block are exact integers, and blocks are
 //!   summed in `f32` (`groups.rs` defines the order);
 //! - **exact encodings** (`u32`, `u16`, ternary, plain `f32`): `f32` products, fused with the
 //!   addition into eight lanes (`exact.rs` defines the order).

@@ -1,14 +1,14 @@
 //! One super-block of a K-quant with the activations of its group.
 
-use super::super::activations::Row;
-use super::reduce::{sums_i16, sums_i32};
-use super::rows::{add_terms, load_sums, load_two, load_x};
+use super::super::activations::Part;
+use super::reduce::sums_i32;
+use super::rows::{add_terms, block_sums, dot, load_sums, load_two};
 use std::arch::x86_64::*;
 
 /// `d`, `dmin`, `scales[12]`, `codes[128]`: 32 bytes hold two consecutive blocks.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn q4k(w: &[u8; 144], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+pub(super) fn q4k(w: &[u8; 144], x: Part<'_>, acc: __m256) -> __m256 {
     let mask = _mm256_set1_epi8(15);
     let mut products = [_mm256_setzero_si256(); 4];
     for i in 0..2 {
@@ -17,20 +17,19 @@ pub(super) fn q4k(w: &[u8; 144], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
             // SAFETY: blocks `2i`, `2i + 1`, and those four after, of 128 bytes of codes.
             let w = unsafe { load_two(at, at.add(64)) };
             let high = _mm256_and_si256(_mm256_srli_epi16::<4>(w), mask);
-            let even = _mm256_maddubs_epi16(_mm256_and_si256(w, mask), load_x(x, g, 2 * i, half));
-            let odd = _mm256_maddubs_epi16(high, load_x(x, g, 2 * i + 1, half));
-            products[2 * i] = _mm256_add_epi16(products[2 * i], even);
-            products[2 * i + 1] = _mm256_add_epi16(products[2 * i + 1], odd);
+            let even = dot(_mm256_and_si256(w, mask), x, 2 * i, half);
+            let odd = dot(high, x, 2 * i + 1, half);
+            products[2 * i] = _mm256_add_epi32(products[2 * i], even);
+            products[2 * i + 1] = _mm256_add_epi32(products[2 * i + 1], odd);
         }
     }
-    // Two products are at most 15 · 127 · 2, eight such sums fit 16 bits.
-    with_minimums(w, sums_i16::<true>(products), x, g, acc)
+    with_minimums(w, sums_i32(products), x, acc)
 }
 
 /// `d`, `dmin`, `scales[12]`, `high bits[32]`, `codes[128]`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn q5k(w: &[u8; 176], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+pub(super) fn q5k(w: &[u8; 176], x: Part<'_>, acc: __m256) -> __m256 {
     let mask = _mm256_set1_epi8(15);
     let top = _mm256_set1_epi8(16);
     let shifts = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
@@ -55,20 +54,18 @@ pub(super) fn q5k(w: &[u8; 176], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
             let odd = _mm256_and_si256(_mm256_srli_epi16::<4>(w), mask);
             for (j, low) in [(2 * i, even), (2 * i + 1, odd)] {
                 let codes = _mm256_or_si256(low, _mm256_and_si256(tops[j], top));
-                let pairs = _mm256_maddubs_epi16(codes, load_x(x, g, j, half));
-                products[j] = _mm256_add_epi16(products[j], pairs);
+                products[j] = _mm256_add_epi32(products[j], dot(codes, x, j, half));
             }
         }
     }
-    // Two products are at most 31 · 127 · 2, four such sums fit 16 bits.
-    with_minimums(w, sums_i16::<false>(products), x, g, acc)
+    with_minimums(w, sums_i32(products), x, acc)
 }
 
 /// Adds the terms of a `q4k` or `q5k` super-block, which both begin with `d`, `dmin` and twelve
 /// bytes of 6-bit scales and minimums, to the lanes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn with_minimums(head: &[u8], products: __m256i, x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+fn with_minimums(head: &[u8], products: __m256i, x: Part<'_>, acc: __m256) -> __m256 {
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let (low, middle, high) = (word(4), word(8), word(12));
     const SIX: u32 = 0x3f3f_3f3f;
@@ -76,14 +73,12 @@ fn with_minimums(head: &[u8], products: __m256i, x: &Row<'_>, g: usize, acc: __m
     const TWO: u32 = 0x0303_0303;
     let scales = widen(low & SIX, (high & FOUR) | (low >> 6 & TWO) << 4);
     let minimums = widen(middle & SIX, (high >> 4 & FOUR) | (middle >> 6 & TWO) << 4);
-    // The minimum of a block in both 16-bit halves of its element, for its two half sums.
-    let minimums = _mm256_or_si256(minimums, _mm256_slli_epi32::<16>(minimums));
     let products = _mm256_cvtepi32_ps(_mm256_mullo_epi32(products, scales));
-    let minimums = _mm256_cvtepi32_ps(_mm256_madd_epi16(minimums, load_sums(x, g)));
+    let minimums = _mm256_cvtepi32_ps(_mm256_mullo_epi32(minimums, block_sums(x)));
     let d = _mm256_set1_ps(half_at(head, 0));
     let dmin = _mm256_set1_ps(half_at(head, 2));
     let terms = _mm256_sub_ps(_mm256_mul_ps(d, products), _mm256_mul_ps(dmin, minimums));
-    add_terms(x, g, terms, acc)
+    add_terms(x, terms, acc)
 }
 
 /// Eight bytes as eight 32-bit integers.
@@ -105,14 +100,14 @@ fn half_at(bytes: &[u8], at: usize) -> f32 {
 /// `low bits[128]`, `high bits[64]`, `scales[16]`, `d`: each half of the arrays holds four blocks.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn q6k(w: &[u8; 210], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+pub(super) fn q6k(w: &[u8; 210], x: Part<'_>, acc: __m256) -> __m256 {
     let mask = _mm256_set1_epi8(15);
     let top = _mm256_set1_epi8(0x30);
     // SAFETY: sixteen bytes of sub-scales.
     let factors = unsafe { _mm_loadu_si128(w.as_ptr().wrapping_add(192).cast()) };
-    let factors = _mm256_cvtepi8_epi16(factors);
-    let mut products = [_mm256_setzero_si256(); 4];
-    for half in 0..2 {
+    let factors = by_half(_mm256_cvtepi8_epi16(factors));
+    let mut products = _mm256_setzero_si256();
+    for (half, factors) in factors.into_iter().enumerate() {
         let at = w.as_ptr().wrapping_add(half * 16);
         // SAFETY: the same half of four blocks and the four after.
         let (first, second, high) =
@@ -123,59 +118,59 @@ pub(super) fn q6k(w: &[u8; 210], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
             (_mm256_srli_epi16::<4>(first), high),
             (_mm256_srli_epi16::<4>(second), _mm256_srli_epi16::<2>(high)),
         ];
+        let mut dots = [_mm256_setzero_si256(); 4];
         for (j, (low, high)) in codes.into_iter().enumerate() {
-            let w = _mm256_or_si256(_mm256_and_si256(low, mask), _mm256_and_si256(high, top));
-            let scaled = scaled(w, load_x(x, g, j, half), factors, 2 * j + half);
-            products[j] = _mm256_add_epi32(products[j], scaled);
+            let codes = _mm256_or_si256(_mm256_and_si256(low, mask), _mm256_and_si256(high, top));
+            dots[j] = dot(codes, x, j, half);
         }
+        // Codes are stored with 32 added.
+        let offsets = _mm256_slli_epi32::<5>(load_sums(x, half));
+        let sums = _mm256_sub_epi32(sums_i32(dots), offsets);
+        products = _mm256_add_epi32(products, _mm256_mullo_epi32(factors, sums));
     }
-    // Codes are stored with 32 added.
-    let offsets = _mm256_slli_epi32::<5>(_mm256_madd_epi16(factors, load_sums(x, g)));
-    let products = _mm256_sub_epi32(sums_i32(products), offsets);
     let d = _mm256_set1_ps(half_at(w, 208));
-    add_terms(x, g, _mm256_mul_ps(d, _mm256_cvtepi32_ps(products)), acc)
+    add_terms(x, _mm256_mul_ps(d, _mm256_cvtepi32_ps(products)), acc)
 }
 
-/// The products of codes of at most six bits with activations, two by two, times the sub-scale
-/// that is element `pick` of each lane: those of blocks 0 to 3 lie in the low lane of `factors`.
+/// Of sixteen 16-bit numbers, one per half block, those of the first halves and of the second, in
+/// 32 bits.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn scaled(codes: __m256i, x: __m256i, factors: __m256i, pick: usize) -> __m256i {
-    // Two products are at most 63 · 127 · 2, which fits 16 bits.
-    let pairs = _mm256_maddubs_epi16(codes, x);
-    let pick = _mm256_set1_epi16(((2 * pick) | ((2 * pick + 1) << 8)) as i16);
-    _mm256_madd_epi16(pairs, _mm256_shuffle_epi8(factors, pick))
+fn by_half(v: __m256i) -> [__m256i; 2] {
+    [_mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(v)), _mm256_srai_epi32::<16>(v)]
 }
 
 /// `scales[16]`, `codes[64]`, `d`, `dmin`: 32 bytes hold four consecutive blocks.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn q2k(w: &[u8; 84], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+pub(super) fn q2k(w: &[u8; 84], x: Part<'_>, acc: __m256) -> __m256 {
     // SAFETY: sixteen bytes of sub-scales and minimums.
     let both = _mm256_cvtepu8_epi16(unsafe { _mm_loadu_si128(w.as_ptr().cast()) });
-    let factors = _mm256_and_si256(both, _mm256_set1_epi16(15));
-    let minimums = _mm256_madd_epi16(_mm256_srli_epi16::<4>(both), load_sums(x, g));
-    let mut products = [_mm256_setzero_si256(); 4];
+    let factors = by_half(_mm256_and_si256(both, _mm256_set1_epi16(15)));
+    let lowest = by_half(_mm256_srli_epi16::<4>(both));
+    let (mut products, mut minimums) = (_mm256_setzero_si256(), _mm256_setzero_si256());
     for half in 0..2 {
         let at = w.as_ptr().wrapping_add(16 + half * 16);
         // SAFETY: the same half of four blocks and the four after.
         let codes = two_bits(unsafe { load_two(at, at.add(32)) });
+        let mut dots = [_mm256_setzero_si256(); 4];
         for (j, codes) in codes.into_iter().enumerate() {
-            let scaled = scaled(codes, load_x(x, g, j, half), factors, 2 * j + half);
-            products[j] = _mm256_add_epi32(products[j], scaled);
+            dots[j] = dot(codes, x, j, half);
         }
+        products = _mm256_add_epi32(products, _mm256_mullo_epi32(factors[half], sums_i32(dots)));
+        minimums = _mm256_add_epi32(minimums, _mm256_mullo_epi32(lowest[half], load_sums(x, half)));
     }
-    let products = _mm256_cvtepi32_ps(sums_i32(products));
+    let products = _mm256_cvtepi32_ps(products);
     let d = _mm256_set1_ps(half_at(w, 80));
     let dmin = _mm256_set1_ps(half_at(w, 82));
     let minimums = _mm256_mul_ps(dmin, _mm256_cvtepi32_ps(minimums));
-    add_terms(x, g, _mm256_sub_ps(_mm256_mul_ps(d, products), minimums), acc)
+    add_terms(x, _mm256_sub_ps(_mm256_mul_ps(d, products), minimums), acc)
 }
 
 /// `high bits[32]`, `codes[64]`, `scales[12]`, `d`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn q3k(w: &[u8; 110], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+pub(super) fn q3k(w: &[u8; 110], x: Part<'_>, acc: __m256) -> __m256 {
     let word = |at: usize| u32::from_le_bytes([w[at], w[at + 1], w[at + 2], w[at + 3]]);
     let (low, high, tops) = (word(96), word(100), word(104));
     const FOUR: u32 = 0x0f0f_0f0f;
@@ -186,28 +181,28 @@ pub(super) fn q3k(w: &[u8; 110], x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
         ((low >> 4 & FOUR) | (tops >> 4 & TWO) << 4) as i32,
         ((high >> 4 & FOUR) | (tops >> 6 & TWO) << 4) as i32,
     );
-    let factors = _mm256_cvtepi8_epi16(_mm_sub_epi8(factors, _mm_set1_epi8(32)));
+    let factors = by_half(_mm256_cvtepi8_epi16(_mm_sub_epi8(factors, _mm_set1_epi8(32))));
     let top = _mm256_set1_epi8(4);
     let shifts = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
-    let mut products = [_mm256_setzero_si256(); 4];
-    for half in 0..2 {
+    let mut products = _mm256_setzero_si256();
+    for (half, factors) in factors.into_iter().enumerate() {
         let at = w.as_ptr().wrapping_add(half * 16);
         // SAFETY: half of the high bits, and the same half of four blocks and the four after.
         let (bits, codes) = unsafe { (load_two(at, at), load_two(at.add(32), at.add(64))) };
         // Bit `j` belongs to block `j` in the low lane and, moved down by 4, to `j + 4` in the high.
         let bits = _mm256_srlv_epi32(bits, shifts);
         let tops = [_mm256_slli_epi16::<2>(bits), _mm256_slli_epi16::<1>(bits), bits, _mm256_srli_epi16::<1>(bits)];
+        let mut dots = [_mm256_setzero_si256(); 4];
         for (j, (low, high)) in two_bits(codes).into_iter().zip(tops).enumerate() {
-            let codes = _mm256_or_si256(low, _mm256_and_si256(high, top));
-            let scaled = scaled(codes, load_x(x, g, j, half), factors, 2 * j + half);
-            products[j] = _mm256_add_epi32(products[j], scaled);
+            dots[j] = dot(_mm256_or_si256(low, _mm256_and_si256(high, top)), x, j, half);
         }
+        // Codes are stored with 4 added.
+        let offsets = _mm256_slli_epi32::<2>(load_sums(x, half));
+        let sums = _mm256_sub_epi32(sums_i32(dots), offsets);
+        products = _mm256_add_epi32(products, _mm256_mullo_epi32(factors, sums));
     }
-    // Codes are stored with 4 added.
-    let offsets = _mm256_slli_epi32::<2>(_mm256_madd_epi16(factors, load_sums(x, g)));
-    let products = _mm256_sub_epi32(sums_i32(products), offsets);
     let d = _mm256_set1_ps(half_at(w, 108));
-    add_terms(x, g, _mm256_mul_ps(d, _mm256_cvtepi32_ps(products)), acc)
+    add_terms(x, _mm256_mul_ps(d, _mm256_cvtepi32_ps(products)), acc)
 }
 
 /// The four codes of two bits in each byte.

@@ -10,20 +10,22 @@
 
 mod exact;
 mod kquants;
-mod narrow;
+mod packed;
 mod reduce;
 mod rows;
 mod tile;
 mod unpack;
-mod wide;
 
 pub(super) use exact::exact_range;
 
 use super::super::disjoint::Disjoint;
 use super::super::{Isa, WeightRows};
-use super::activations::{Activations, MANY};
+use super::activations::Activations;
 use std::ops::Range;
 use tallow_format::Encoding;
+
+/// Rows of activations from which unpacking weights once for all of them pays.
+const MANY: usize = 6;
 
 /// The outputs of the rows `range` of `w` for all rows of `x`. `w` is of a block encoding with
 /// `x.k()` values a row.

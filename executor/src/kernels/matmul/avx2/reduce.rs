@@ -22,33 +22,11 @@ pub(super) fn sums_i32(v: [__m256i; 4]) -> __m256i {
     quads_i32(pairs_i32(a, b), pairs_i32(c, d))
 }
 
-/// As [`sums_i32`], of 16-bit integers, any two of which fit 16 bits with room for their sum;
-/// `FOUR` says that any four do.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn sums_i16<const FOUR: bool>(v: [__m256i; 4]) -> __m256i {
-    let [a, b, c, d] = v;
-    let ones = _mm256_set1_epi16(1);
-    let (ab, cd) = (pairs_i16(a, b), pairs_i16(c, d));
-    if FOUR {
-        let sums = _mm256_add_epi16(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
-        return _mm256_madd_epi16(sums, ones);
-    }
-    quads_i32(_mm256_madd_epi16(ab, ones), _mm256_madd_epi16(cd, ones))
-}
-
 /// `a, b` interleaved by 32 bits, and the halves of each 128-bit lane added.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn pairs_i32(a: __m256i, b: __m256i) -> __m256i {
     _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b))
-}
-
-/// As [`pairs_i32`], with 16-bit sums.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn pairs_i16(a: __m256i, b: __m256i) -> __m256i {
-    _mm256_add_epi16(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b))
 }
 
 /// As [`pairs_i32`], interleaved by 64 bits.

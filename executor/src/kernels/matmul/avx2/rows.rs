@@ -6,11 +6,11 @@
 
 use super::super::super::WeightRows;
 use super::super::super::disjoint::Disjoint;
-use super::super::activations::{Activations, Row};
+use super::super::activations::{Activations, ODD, Part};
 use super::super::groups::{BLOCKS, group_bytes, unit};
 use super::super::put;
 use super::kquants::{q2k, q3k, q4k, q5k, q6k};
-use super::reduce::{add_lanes, sums_i16, sums_i32};
+use super::reduce::{add_lanes, sums_i32};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -68,13 +68,13 @@ pub(super) unsafe fn range<const KIND: u8>(
                     let at = start.wrapping_add(g * step);
                     prefetch(at.wrapping_add(AHEAD), step);
                     // SAFETY: a whole group of a row of the encoding `KIND`.
-                    *acc = unsafe { group::<KIND, true>(at, BLOCKS, &x, g, *acc) };
+                    *acc = unsafe { group::<KIND, true>(at, BLOCKS, x.part(g), *acc) };
                 }
                 if rest > 0 {
                     let at = start.wrapping_add(groups * step);
                     prefetch(at.wrapping_add(AHEAD), step);
                     // SAFETY: the blocks after the last whole group.
-                    *acc = unsafe { group::<KIND, false>(at, rest, &x, groups, *acc) };
+                    *acc = unsafe { group::<KIND, false>(at, rest, x.part(groups), *acc) };
                 }
             }
             let mut out = [0.0; ROWS];
@@ -92,23 +92,17 @@ pub(super) unsafe fn range<const KIND: u8>(
 /// `count` blocks (8 when `FULL`) of the encoding `KIND` must be readable at `w`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn group<const KIND: u8, const FULL: bool>(
-    w: *const u8,
-    count: usize,
-    x: &Row<'_>,
-    g: usize,
-    acc: __m256,
-) -> __m256 {
+unsafe fn group<const KIND: u8, const FULL: bool>(w: *const u8, count: usize, x: Part<'_>, acc: __m256) -> __m256 {
     // SAFETY: the caller's promise; super-blocks are always full.
     unsafe {
         match KIND {
-            Q8 => q8::<FULL>(w, count, x, g, acc),
-            Q4 => q4::<FULL>(w, count, x, g, acc),
-            Q2K => q2k(&*w.cast(), x, g, acc),
-            Q3K => q3k(&*w.cast(), x, g, acc),
-            Q4K => q4k(&*w.cast(), x, g, acc),
-            Q5K => q5k(&*w.cast(), x, g, acc),
-            _ => q6k(&*w.cast(), x, g, acc),
+            Q8 => q8::<FULL>(w, count, x, acc),
+            Q4 => q4::<FULL>(w, count, x, acc),
+            Q2K => q2k(&*w.cast(), x, acc),
+            Q3K => q3k(&*w.cast(), x, acc),
+            Q4K => q4k(&*w.cast(), x, acc),
+            Q5K => q5k(&*w.cast(), x, acc),
+            _ => q6k(&*w.cast(), x, acc),
         }
     }
 }
@@ -133,29 +127,47 @@ pub(super) unsafe fn load_two(low: *const u8, high: *const u8) -> __m256i {
     unsafe { _mm256_loadu2_m128i(high.cast(), low.cast()) }
 }
 
-/// The codes of activations of half `half` of blocks `j` and `j + 4` of group `g`.
+/// The products of the codes of half `half` of blocks `j` and `j + 4`, bytes without sign, with the
+/// activations: four sums of each block.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn load_x(x: &Row<'_>, g: usize, j: usize, half: usize) -> __m256i {
-    let codes = x.codes[g].as_chunks::<32>().0;
-    // SAFETY: 32 bytes.
-    unsafe { _mm256_loadu_si256(codes[j * 2 + half].as_ptr().cast()) }
+pub(super) fn dot(codes: __m256i, x: Part<'_>, j: usize, half: usize) -> __m256i {
+    let even = _mm256_and_si256(codes, _mm256_set1_epi16(255));
+    dot_wide([even, _mm256_srli_epi16::<8>(codes)], x, j, half)
 }
 
-/// The sixteen sums of codes of activations of group `g`.
+/// As [`dot`], of codes in 16 bits: those at even places, and those at odd ones.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn load_sums(x: &Row<'_>, g: usize) -> __m256i {
-    // SAFETY: sixteen numbers of 16 bits.
-    unsafe { _mm256_loadu_si256(x.sums[g].as_ptr().cast()) }
+fn dot_wide(codes: [__m256i; 2], x: Part<'_>, j: usize, half: usize) -> __m256i {
+    // The two vectors from `place(j, half * 16)` on.
+    let at = x.codes.as_chunks::<{ 2 * ODD }>().0[2 * j + half].as_ptr();
+    // SAFETY: the even places of a half of two blocks and, `ODD` further, the odd ones.
+    let (even, odd) = unsafe { (_mm256_loadu_si256(at.cast()), _mm256_loadu_si256(at.add(ODD).cast())) };
+    _mm256_add_epi32(_mm256_madd_epi16(codes[0], even), _mm256_madd_epi16(codes[1], odd))
 }
 
-/// Adds eight terms, times the scales of the activations of group `g`, to the lanes.
+/// The sums of the codes of activations of half `half` of the blocks of a group.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn add_terms(x: &Row<'_>, g: usize, terms: __m256, acc: __m256) -> __m256 {
+pub(super) fn load_sums(x: Part<'_>, half: usize) -> __m256i {
     // SAFETY: eight numbers of 32 bits.
-    let scales = unsafe { _mm256_loadu_ps(x.scales[g].as_ptr()) };
+    unsafe { _mm256_loadu_si256(x.sums[half].as_ptr().cast()) }
+}
+
+/// As [`load_sums`], of whole blocks.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn block_sums(x: Part<'_>) -> __m256i {
+    _mm256_add_epi32(load_sums(x, 0), load_sums(x, 1))
+}
+
+/// Adds eight terms, times the scales of the activations, to the lanes.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn add_terms(x: Part<'_>, terms: __m256, acc: __m256) -> __m256 {
+    // SAFETY: eight numbers of 32 bits.
+    let scales = unsafe { _mm256_loadu_ps(x.scales.as_ptr()) };
     _mm256_add_ps(acc, _mm256_mul_ps(scales, terms))
 }
 
@@ -212,45 +224,40 @@ unsafe fn load_blocks<const STEP: usize, const FULL: bool>(
 /// As [`group`].
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn q8<const FULL: bool>(w: *const u8, count: usize, x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
-    let ones = _mm256_set1_epi16(1);
+unsafe fn q8<const FULL: bool>(w: *const u8, count: usize, x: Part<'_>, acc: __m256) -> __m256 {
     let mut products = [_mm256_setzero_si256(); 4];
     for (j, product) in products.iter_mut().enumerate() {
         for half in 0..2 {
             // SAFETY: the caller's promise.
             let w = unsafe { load_blocks::<34, FULL>(w, j, half, count) };
-            // |w| ≤ 128 and |x| ≤ 127: two products fit 16 bits.
-            let x = _mm256_sign_epi8(load_x(x, g, j, half), w);
-            let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), x);
-            *product = _mm256_add_epi32(*product, _mm256_madd_epi16(pairs, ones));
+            let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(w));
+            let codes = [even, _mm256_srai_epi16::<8>(w)];
+            *product = _mm256_add_epi32(*product, dot_wide(codes, x, j, half));
         }
     }
     // SAFETY: the caller's promise.
     let scales = unsafe { scales::<34, FULL>(w, count) };
     let terms = _mm256_mul_ps(scales, _mm256_cvtepi32_ps(sums_i32(products)));
-    add_terms(x, g, terms, acc)
+    add_terms(x, terms, acc)
 }
 
 /// # Safety
 /// As [`group`].
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn q4<const FULL: bool>(w: *const u8, count: usize, x: &Row<'_>, g: usize, acc: __m256) -> __m256 {
+unsafe fn q4<const FULL: bool>(w: *const u8, count: usize, x: Part<'_>, acc: __m256) -> __m256 {
     let mask = _mm256_set1_epi8(15);
     let mut products = [_mm256_setzero_si256(); 4];
     for (j, product) in products.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         let w = unsafe { load_blocks::<18, FULL>(w, j, 0, count) };
         let high = _mm256_and_si256(_mm256_srli_epi16::<4>(w), mask);
-        // Two products are at most 15 · 127 · 2, eight such sums fit 16 bits.
-        *product = _mm256_add_epi16(
-            _mm256_maddubs_epi16(_mm256_and_si256(w, mask), load_x(x, g, j, 0)),
-            _mm256_maddubs_epi16(high, load_x(x, g, j, 1)),
-        );
+        *product = _mm256_add_epi32(dot(_mm256_and_si256(w, mask), x, j, 0), dot(high, x, j, 1));
     }
     // SAFETY: the caller's promise.
     let scales = unsafe { scales::<18, FULL>(w, count) };
-    let offsets = _mm256_madd_epi16(load_sums(x, g), _mm256_set1_epi16(8));
-    let products = _mm256_sub_epi32(sums_i16::<true>(products), offsets);
-    add_terms(x, g, _mm256_mul_ps(scales, _mm256_cvtepi32_ps(products)), acc)
+    // Codes are stored with 8 added.
+    let offsets = _mm256_slli_epi32::<3>(block_sums(x));
+    let products = _mm256_sub_epi32(sums_i32(products), offsets);
+    add_terms(x, _mm256_mul_ps(scales, _mm256_cvtepi32_ps(products)), acc)
 }

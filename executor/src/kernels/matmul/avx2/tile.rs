@@ -1,22 +1,20 @@
 //! Sixteen rows of weights with many rows of activations.
 //!
 //! A tile of weights is brought into common form once, with the rows side by side: an element of
-//! 32 bits holds consecutive codes of one row, and is multiplied with the same values of a row of
-//! activations. So the sums of blocks come out row by row, and lane `j` of the sum is a vector
-//! over rows. Codes of up to six bits stay bytes, four to an element ([`narrow`]); those of `q8`
-//! are widened to 16 bits, two to an element ([`wide`]).
+//! 32 bits holds two codes of one row ([`packed`](super::packed)), and is multiplied with the same
+//! two values of a row of activations. So the sums of blocks come out row by row, and lane `j` of
+//! the sum is a vector over rows.
 
 use super::super::super::WeightRows;
 use super::super::super::disjoint::Disjoint;
-use super::super::activations::{Activations, Row};
-use super::super::groups::{BLOCKS, Group, group_bytes, unit, unpack_scales};
+use super::super::activations::Activations;
+use super::super::groups::{BLOCKS, Group, group_bytes, has_minimums, unit, unpack_scales};
 use super::super::{TILE, put};
+use super::packed::{Packed, multiply};
 use super::unpack::unpack_codes;
-use super::{narrow, wide};
 use std::arch::x86_64::*;
 use std::cell::RefCell;
 use std::ops::Range;
-use tallow_format::Encoding;
 
 /// Rows of activations that one pass over a tile takes.
 pub(super) const ROWS: usize = 4;
@@ -27,46 +25,30 @@ pub(super) type Line<T> = [T; TILE];
 /// The lanes of the sums of a pass: `[lane][row of activations][half of the tile]`.
 pub(super) type Lanes = [[[__m256; 2]; ROWS]; BLOCKS];
 
-/// One pass: some rows of activations, of which the last may be repeated.
-pub(super) struct Pass<'a> {
-    /// The rows.
-    pub(super) rows: [Row<'a>; ROWS],
-    /// Their codes in 16 bits.
-    pub(super) wide: [&'a [[i16; 256]]; ROWS],
-}
-
-/// A tile of this thread, kept for the next one.
-#[derive(Default)]
-struct Tiles {
-    narrow: Vec<narrow::Packed>,
-    wide: Vec<wide::Packed>,
-}
-
 thread_local! {
-    static TILES: RefCell<Tiles> = RefCell::default();
+    /// A tile of this thread, kept for the next one.
+    static TILE_MEMORY: RefCell<Vec<Packed>> = RefCell::default();
 }
 
 /// The outputs of the rows `range` of `w` for all rows of `x`, of which there are many.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn range(x: &Activations, w: &WeightRows<'_>, range: Range<usize>, y: &Disjoint<'_, f32>) {
-    let mut tiles = TILES.take();
+    let mut tile = TILE_MEMORY.take();
     let unit = unit(w.encoding());
     for start in range.clone().step_by(TILE) {
         let rows = start..range.end.min(start + TILE);
-        pack(w, rows.clone(), &mut tiles);
+        pack(w, rows.clone(), &mut tile);
         for m in (0..x.m()).step_by(ROWS) {
             let end = x.m().min(m + ROWS);
-            let mut pass = Pass { rows: [x.row(m); ROWS], wide: [x.wide_row(m); ROWS] };
-            for i in 1..ROWS {
-                let row = (m + i).min(end - 1);
-                pass.rows[i] = x.row(row);
-                pass.wide[i] = x.wide_row(row);
+            // A short pass repeats its last row.
+            let mut pass = [x.row(m); ROWS];
+            for (i, row) in pass.iter_mut().enumerate() {
+                *row = x.row((m + i).min(end - 1));
             }
-            let lanes = match w.encoding() {
-                Encoding::Q8 => wide::multiply(&tiles.wide, &pass),
-                Encoding::Q4 | Encoding::Q3K => narrow::multiply::<{ narrow::OFFSET }>(&tiles.narrow, &pass),
-                Encoding::Q6K => narrow::multiply::<{ narrow::SIX_BITS }>(&tiles.narrow, &pass),
-                _ => narrow::multiply::<{ narrow::MINIMUMS }>(&tiles.narrow, &pass),
+            let lanes = if has_minimums(w.encoding()) {
+                multiply::<true>(&tile, &pass)
+            } else {
+                multiply::<false>(&tile, &pass)
             };
             let out = finish(&lanes, unit);
             for (m, out) in (m..end).zip(&out) {
@@ -74,21 +56,17 @@ pub(super) fn range(x: &Activations, w: &WeightRows<'_>, range: Range<usize>, y:
             }
         }
     }
-    TILES.set(tiles);
+    TILE_MEMORY.set(tile);
 }
 
 /// Packs the rows `rows` of `w`, at most sixteen; those that are missing are zero.
 #[target_feature(enable = "avx2,fma,f16c")]
-fn pack(w: &WeightRows<'_>, rows: Range<usize>, tiles: &mut Tiles) {
+fn pack(w: &WeightRows<'_>, rows: Range<usize>, tile: &mut Vec<Packed>) {
     let step = group_bytes(w.encoding());
     let groups = w.row_bytes().div_ceil(step);
-    if w.encoding() == Encoding::Q8 {
-        tiles.wide.resize(groups, wide::Packed::ZERO);
-    } else {
-        tiles.narrow.resize(groups, narrow::Packed::ZERO);
-    }
+    tile.resize(groups, Packed::ZERO);
     let mut unpacked = [const { Group::ZERO }; 8];
-    for g in 0..groups {
+    for (g, packed) in tile.iter_mut().enumerate() {
         for half in 0..TILE / 8 {
             for (i, group) in unpacked.iter_mut().enumerate() {
                 let row = rows.start + half * 8 + i;
@@ -102,11 +80,7 @@ fn pack(w: &WeightRows<'_>, rows: Range<usize>, tiles: &mut Tiles) {
                 unpack_codes(w.encoding(), bytes, &mut group.codes);
                 unpack_scales(w.encoding(), bytes, group);
             }
-            if w.encoding() == Encoding::Q8 {
-                tiles.wide[g].put(&unpacked, half);
-            } else {
-                tiles.narrow[g].put(&unpacked, half, w.encoding());
-            }
+            packed.put(&unpacked, half, w.encoding());
         }
     }
 }
