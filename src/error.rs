@@ -73,6 +73,7 @@ impl Error {
             Error::Format(e) if e.is_unsupported() => 4,
             Error::Family { source, .. } if source.is_unsupported() => 4,
             Error::Import(e) if e.is_unsupported() => 4,
+            Error::Import(e) if matches!(**e, tallow_import::ImportError::Refused { .. }) => 2,
             Error::Executor(e) if e.is_unsupported() => 4,
             Error::Tokenizer { source, .. } if source.is_unsupported() => 4,
             Error::Unsupported(_) => 4,

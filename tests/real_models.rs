@@ -13,8 +13,11 @@ use tallow::executor::sampling::SamplingParams;
 use tallow::executor::tokenizer::EncodeOptions;
 use tallow::{Engine, GenerateOptions, Message, Rows};
 
-/// A logit gap below which two engines may choose differently.
+/// A logit gap below which the next token is nearly a tie here.
 const NEAR: f64 = 0.1;
+/// The same in llama.cpp, which rounds activations to 8 bits where we keep 16: its own logits are
+/// less exact.
+const NEAR_THERE: f64 = 0.2;
 
 struct Case {
     reference: Value,
@@ -93,7 +96,11 @@ fn check(name: &str) {
                 "{name}: token {at} of {:?} differs; gap {gap:.3} there, {ours:.3} here",
                 prompt["prompt"].as_str().unwrap()
             );
-            assert!(gap <= NEAR && ours <= NEAR, "token {at} of {}: {got:?}, expected {expected:?}", prompt["prompt"]);
+            assert!(
+                gap <= NEAR_THERE && ours <= NEAR,
+                "token {at} of {}: {got:?}, expected {expected:?}",
+                prompt["prompt"]
+            );
             differences.push(at);
         } else {
             assert_eq!(got.len(), expected.len());

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// Opens, inspects, converts and runs neural networks in single-file .model packages.
 #[derive(Parser)]
-#[command(name = "tallow", version, about, propagate_version = true, max_term_width = 100)]
+#[command(name = "tallow", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -124,7 +124,7 @@ pub fn resolve(source: &Path, ui: &Ui) -> Result<PathBuf> {
             "imported {} to {} ({})",
             source.display(),
             resolved.path.display(),
-            ui::bytes(report.totals.bytes)
+            ui::file_size(&resolved.path)
         ));
         report.warnings.iter().for_each(|w| ui.warn(w));
     }
@@ -136,19 +136,19 @@ pub fn resolve(source: &Path, ui: &Ui) -> Result<PathBuf> {
 #[command(next_help_heading = "Sampling (by default what the model's config says)")]
 pub struct SamplingOptions {
     /// Randomness; 0 always takes the likeliest token.
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     temperature: Option<f32>,
     /// Keep the N likeliest tokens; 0 is off.
     #[arg(long, value_name = "N")]
     top_k: Option<usize>,
     /// Keep the likeliest tokens that together reach this probability; 1 is off.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f32>,
     /// Keep tokens at least this many times as likely as the likeliest; 0 is off.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     min_p: Option<f32>,
     /// Make tokens that occurred less likely; 1 is off.
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
     repetition_penalty: Option<f32>,
     /// Seed of the random numbers: the same seed gives the same text. By default another one each time.
     #[arg(long, value_name = "N")]
@@ -160,7 +160,7 @@ impl SamplingOptions {
     pub fn over(&self, model: &Model) -> Result<SamplingParams> {
         let clock = || {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.map_or(0, |d| d.as_nanos() as u64)
+            now.map_or(0, |d| u64::from(d.subsec_nanos()) ^ (d.as_secs() & 0xffff) << 16)
         };
         let mut params = model.sampling(self.seed.unwrap_or_else(clock))?;
         if let Some(temperature) = self.temperature {

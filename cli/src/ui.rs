@@ -50,6 +50,11 @@ impl Ui {
         Ui { quiet, colour }
     }
 
+    /// Whether only answers and errors are wanted.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// A line on stderr.
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
@@ -126,6 +131,11 @@ pub fn bytes(n: u64) -> String {
         unit += 1;
     }
     if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// The size of a file, for people.
+pub fn file_size(path: &std::path::Path) -> String {
+    std::fs::metadata(path).map_or_else(|_| "size unknown".into(), |m| bytes(m.len()))
 }
 
 /// The most memory that this process had resident, where the system tells.

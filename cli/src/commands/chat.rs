@@ -92,7 +92,8 @@ impl Chat {
 fn answer(session: &mut Session, messages: &[Message], options: &GenerateOptions) -> Result<String> {
     let mut out = std::io::stdout().lock();
     let mut text = String::new();
-    for piece in session.reply(messages, options)? {
+    let mut generation = session.reply(messages, options)?;
+    for piece in generation.by_ref() {
         let piece = piece?;
         out.write_all(piece.as_bytes())?;
         out.flush()?;
@@ -104,5 +105,8 @@ fn answer(session: &mut Session, messages: &[Message], options: &GenerateOptions
         }
     }
     writeln!(out)?;
+    if generation.ended() == Some(tallow::Ended::Context) {
+        eprintln!("the context is full; /reset starts anew");
+    }
     Ok(text)
 }

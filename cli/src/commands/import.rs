@@ -62,7 +62,7 @@ impl Import {
         let mut out = std::io::stdout().lock();
         if self.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-        } else {
+        } else if !ui.quiet() {
             write!(out, "{report}")?;
         }
         if self.json {
@@ -71,7 +71,7 @@ impl Import {
         if !self.json {
             match self.dry_run {
                 true => ui.note("dry run: nothing was written"),
-                false => ui.note(format!("wrote {} ({})", output.display(), ui::bytes(report.totals.bytes))),
+                false => ui.note(format!("wrote {} ({})", output.display(), ui::file_size(&output))),
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -79,8 +79,9 @@ impl Run {
     }
 
     fn run_text(&self, model: &Model, prompt: &str, load: f64, ui: &Ui) -> Result<ExitCode> {
+        let sampling = self.sampling.over(model)?;
         let options = GenerateOptions {
-            sampling: Some(self.sampling.over(model)?),
+            sampling: Some(sampling),
             max_tokens: Some(self.max_tokens.unwrap_or(1024)),
             stop: self.stop.clone(),
             raw: self.raw,
@@ -117,6 +118,7 @@ impl Run {
                 "text": text,
                 "ids": generation.ids(),
                 "ended": ended,
+                "seed": sampling.seed,
                 "prompt_tokens": statistics.prompt_tokens,
                 "tokens": statistics.tokens,
                 "load_seconds": load,
@@ -143,6 +145,9 @@ impl Run {
         if let Some(peak) = ui::peak_memory() {
             line.push_str(&format!(" · peak memory {}", ui::bytes(peak)));
         }
+        if sampling.temperature > 0.0 {
+            line.push_str(&format!(" · seed {}", sampling.seed));
+        }
         ui.note(format!("{line} · ended by {ended}"));
         Ok(ExitCode::from(if ended == "interrupted" { 130 } else { 0 }))
     }
@@ -159,6 +164,9 @@ impl Run {
                 }
                 let tensor = match tensor_file::parse_numbers(value) {
                     Some(tensor) => tensor,
+                    None if value.contains(',') && !Path::new(value).exists() => {
+                        bail!("--input {text}: `{value}` is neither a file nor numbers as in 1,2,3")
+                    }
                     None => tensor_file::read(Path::new(value), name)?,
                 };
                 Ok((name.to_owned(), tensor))
@@ -171,6 +179,14 @@ impl Run {
             None => Vec::new(),
         };
         let mut out = std::io::stdout().lock();
+        if self.json {
+            let outputs: Vec<_> = outputs
+                .iter()
+                .map(|(name, t)| serde_json::json!({ "name": name, "dtype": format!("{:?}", t.dtype()), "shape": t.dims() }))
+                .collect();
+            writeln!(out, "{}", serde_json::json!({ "outputs": outputs, "files": files }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         for (name, tensor) in &outputs {
             writeln!(out, "{name}: {:?}{:?}", tensor.dtype(), tensor.dims())?;
         }
@@ -210,7 +226,11 @@ fn read_prompt() -> Result<String> {
     }
     let mut text = String::new();
     stdin.read_to_string(&mut text).context("the prompt on stdin is not UTF-8")?;
-    Ok(text.strip_suffix('\n').map_or(text.clone(), str::to_owned))
+    let prompt = text.strip_suffix('\n').unwrap_or(&text);
+    if prompt.is_empty() {
+        bail!("the prompt on stdin is empty; give some text");
+    }
+    Ok(prompt.to_owned())
 }
 
 #[cfg(test)]

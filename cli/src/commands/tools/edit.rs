@@ -166,12 +166,16 @@ fn graph(model: &Path, path: &Path, options: &ReadOptions) -> Result<(GraphForma
         file: path.display().to_string(),
         source,
     };
+    let mut stated = Vec::new();
     let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     let (format, content) = match ending.as_deref() {
         Some("toml") => (GraphFormat::Toml, text(path)?),
         Some("hex") => (GraphFormat::Hex, text(path)?),
         Some("txt") => {
+            // The section holds no types, so those of the text are checked here.
             let graph = tallow::ir::text::parse(&text(path)?).map_err(|e| wrong(e.into()))?;
+            let graph = verify(graph).map_err(|e| wrong(e.into()))?.into_inner();
+            stated = graph.weights().map(|(name, v)| (name.to_owned(), graph.ty(v).clone())).collect();
             let raw = tallow::ir::RawGraph::from_graph(&graph).map_err(|e| wrong(e.into()))?;
             (GraphFormat::Hex, graph_section::to_text(GraphFormat::Hex, &raw))
         }
@@ -180,6 +184,21 @@ fn graph(model: &Path, path: &Path, options: &ReadOptions) -> Result<(GraphForma
     let model = ModelFile::open_with(model, options)?;
     let graph = graph_section::from_section(format, &content, model.config(), model.tensors())
         .map_err(|e| if e.is_unsupported() { unsupported(path, &e) } else { wrong(e.into()) })?;
+    for (name, ty) in stated {
+        let found = graph.weight_named(&name).map(|v| graph.ty(v).clone());
+        if found.as_ref() != Some(&ty) {
+            let found = found.map_or("no such tensor".into(), |t| t.to_string());
+            return Err(wrong(
+                format!("weight `{name}` is stated as {ty}, and the model holds {found}; correct the text").into(),
+            )
+            .into());
+        }
+    }
+    if graph.output_named("logits").is_none() {
+        eprintln!(
+            "warning: the graph has no output `logits`, so the model runs on inputs (run --input) and not on text"
+        );
+    }
     verify(graph).map_err(|e| wrong(e.into()))?;
     Ok((format, content))
 }
