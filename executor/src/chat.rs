@@ -72,6 +72,14 @@ pub enum ChatError {
         /// The most that is accepted.
         limit: usize,
     },
+    /// The template is built to exhaust the engine.
+    #[error("chat: the template has {what}, above the limit of {limit}; shorten it")]
+    TooDeep {
+        /// What there is too much of.
+        what: &'static str,
+        /// The most that is accepted.
+        limit: usize,
+    },
     /// The template is not Jinja, or uses what is not supported.
     #[error("chat: template, line {line}: {message}")]
     Syntax {
@@ -114,6 +122,11 @@ const STEPS: u64 = 20_000_000;
 const MAX_PROMPT: usize = 64 << 20;
 /// Depth of nested calls and includes in a template.
 const MAX_DEPTH: usize = 100;
+/// Tags of a template, and words and signs in one tag: the engine recurses over both, and real templates have hundreds.
+const MAX_TAGS: usize = 4_000;
+const MAX_TAG_PARTS: usize = 2_000;
+/// Stack for compiling a template within these limits.
+const COMPILE_STACK: usize = 512 << 20;
 const NAME: &str = "chat";
 const RESERVED: [&str; 2] = ["messages", "add_generation_prompt"];
 
@@ -163,9 +176,9 @@ impl ChatTemplate {
         environment.set_recursion_limit(MAX_DEPTH);
         environment.set_fuel(Some(STEPS));
         python::install(&mut environment);
-        environment
-            .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|error| ChatError::Syntax { line: error.line().unwrap_or(0), message: describe(&error) })?;
+        check_size(source)?;
+        let text = without_generation_tags(source);
+        let environment = compile(environment, text)?;
         Ok(Self { environment, special: special.clone(), system_default: None, stops: Vec::new(), now: None })
     }
 
@@ -211,7 +224,10 @@ impl ChatTemplate {
         let context = context! { ..fixed, ..Value::from_serialize(variables), ..base };
         let template = self.environment.get_template(NAME).map_err(render_error)?;
         let mut out = Limited::default();
-        let result = template.render_captured_to(context, &mut out);
+        // The engine panics on some faults of a template, such as `loop.cycle()` without arguments.
+        let render = std::panic::AssertUnwindSafe(|| template.render_captured_to(context, &mut out).map(drop));
+        let result = std::panic::catch_unwind(render)
+            .map_err(|_| ChatError::Render { line: 0, message: "the template engine failed on it".into() })?;
         if out.full {
             return Err(ChatError::PromptTooLong);
         }
@@ -235,6 +251,62 @@ pub fn encode_prompt(tokenizer: &Tokenizer, rendered: &str) -> Result<Vec<u32>, 
         }
     }
     Ok(ids)
+}
+
+/// Compiles on a thread with a stack that the size limits cannot exhaust.
+fn compile(mut environment: Environment<'static>, text: String) -> Result<Environment<'static>, ChatError> {
+    let work = move || match environment.add_template_owned(NAME, text) {
+        Ok(()) => Ok(environment),
+        Err(error) => Err(ChatError::Syntax { line: error.line().unwrap_or(0), message: describe(&error) }),
+    };
+    let failed = |message: &str| ChatError::Syntax { line: 0, message: message.to_owned() };
+    let thread = std::thread::Builder::new().stack_size(COMPILE_STACK).spawn(work);
+    thread
+        .map_err(|error| failed(&format!("no thread to compile it on: {error}")))?
+        .join()
+        .unwrap_or_else(|_| Err(failed("the template engine failed on it")))
+}
+
+/// Refuses templates with more tags, or parts in one tag, than a template has. Strings count as one part.
+fn check_size(source: &str) -> Result<(), ChatError> {
+    let mut tags = 0;
+    let mut rest = source;
+    while let Some(at) = rest.find("{{").into_iter().chain(rest.find("{%")).min() {
+        tags += 1;
+        let end = if rest[at..].starts_with("{{") { "}}" } else { "%}" };
+        let inside = &rest[at + 2..];
+        let mut parts = 0;
+        let mut length = inside.len();
+        let mut quote = None;
+        let mut word = false;
+        for (i, c) in inside.char_indices() {
+            match quote {
+                Some(open) if c == open => quote = None,
+                Some(_) => {}
+                None if inside[i..].starts_with(end) => {
+                    length = i;
+                    break;
+                }
+                None if c == '"' || c == '\'' => {
+                    quote = Some(c);
+                    parts += 1;
+                }
+                None => {
+                    let wordy = c.is_alphanumeric() || c == '_';
+                    parts += usize::from(!c.is_whitespace() && !(wordy && word));
+                    word = wordy;
+                }
+            }
+        }
+        if parts > MAX_TAG_PARTS {
+            return Err(ChatError::TooDeep { what: "too many words and signs in one tag", limit: MAX_TAG_PARTS });
+        }
+        rest = inside.get(length + 2..).unwrap_or_default();
+    }
+    match tags > MAX_TAGS {
+        true => Err(ChatError::TooDeep { what: "too many tags", limit: MAX_TAGS }),
+        false => Ok(()),
+    }
 }
 
 /// Collects output up to [`MAX_PROMPT`] bytes.

@@ -143,7 +143,7 @@ fn hostile_templates_end() {
     let endless = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
     assert!(matches!(render(endless), Err(ChatError::Render { .. })));
     let deep = format!("{{{{ {}1{} }}}}", "[".repeat(10_000), "]".repeat(10_000));
-    assert!(matches!(render(&deep), Err(ChatError::Syntax { .. })));
+    assert!(matches!(render(&deep), Err(ChatError::TooDeep { .. })));
     let huge = "x".repeat(ChatSection::MAX_TEMPLATE + 1);
     assert!(matches!(render(&huge), Err(ChatError::TooLong { .. })));
 }
@@ -176,4 +176,21 @@ fn a_prompt_begins_with_exactly_one_begin_token() {
     assert_eq!(encode(true, ""), [1]);
     let texts = SpecialTokens::of(&tokenizer(true));
     assert_eq!((texts.bos.as_deref(), texts.eos.as_deref()), (Some("<bos>"), Some("<eos>")));
+}
+
+#[test]
+fn templates_built_to_exhaust_the_engine_are_refused() {
+    let special = SpecialTokens::default();
+    let nots = format!("{{{{ {}1 }}}}", "not ".repeat(100_000));
+    assert!(matches!(ChatTemplate::from_source(&nots, &special), Err(ChatError::TooDeep { .. })));
+    let sums = format!("{{{{ 1{} }}}}", "+1".repeat(100_000));
+    assert!(matches!(ChatTemplate::from_source(&sums, &special), Err(ChatError::TooDeep { .. })));
+    let tags = "{%if 1%}".repeat(100_000);
+    assert!(matches!(ChatTemplate::from_source(&tags, &special), Err(ChatError::TooDeep { .. })));
+    // Just below the limits: an error or a template, and no exhausted stack.
+    let _ = ChatTemplate::from_source(&format!("{{{{ {}1 }}}}", "not ".repeat(1_900)), &special);
+    let _ = ChatTemplate::from_source(&"{%if 1%}".repeat(3_900), &special);
+    let _ = ChatTemplate::from_source(&format!("{{{{ 1{} }}}}", "+1".repeat(900)), &special);
+    let cycle = ChatTemplate::from_source("{% for i in [1] %}{{ loop.cycle() }}{% endfor %}", &special).unwrap();
+    assert!(cycle.render(&[], true, &Variables::new()).is_err());
 }
