@@ -61,13 +61,20 @@ pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<Vec<std::path:
     tensors
         .iter()
         .map(|(name, tensor)| {
-            let safe: String =
-                name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
-            let file = path.join(format!("{safe}.npy"));
+            let file = path_of(path, name);
             write_atomic(&file, &npy(tensor)?)?;
             Ok(file)
         })
         .collect()
+}
+
+/// The file that [`write`] puts the tensor `name` into.
+pub fn path_of(path: &Path, name: &str) -> std::path::PathBuf {
+    if extension(path) == "safetensors" {
+        return path.to_owned();
+    }
+    let safe: String = name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    path.join(format!("{safe}.npy"))
 }
 
 fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -234,3 +234,29 @@ fn an_existing_output_is_not_replaced_without_force() {
     assert!(run(&[&arguments[..], &["--force"]].concat()).status.success());
     assert!(std::fs::metadata(&output).unwrap().len() > 1000);
 }
+
+#[test]
+fn nothing_that_exists_is_overwritten_by_chance() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("source.gguf");
+    std::fs::copy(golden("gguf/qwen3-plain.gguf"), &source).unwrap();
+    let before = std::fs::read(&source).unwrap();
+    let name = source.to_str().unwrap();
+    let (code, message) = error(&run(&["import", name, "-o", name, "--force"]));
+    assert_eq!(code, 2);
+    assert!(message.contains("belongs to the source"), "{message}");
+    let (code, message) = error(&run(&["compile", name, "--format", "txt", "-o", name]));
+    assert_eq!(code, 2);
+    assert!(message.contains("--force"), "{message}");
+    let output = folder.path().join("out.safetensors");
+    let input = ["run", name, "--input", "input_ids=1,2", "--output", output.to_str().unwrap()];
+    assert!(run(&input).status.success());
+    let (code, message) = error(&run(&input));
+    assert_eq!(code, 2);
+    assert!(message.contains("--force"), "{message}");
+    assert!(run(&[&input[..], &["--force"]].concat()).status.success());
+    assert_eq!(std::fs::read(&source).unwrap(), before);
+    let (code, message) = error(&run(&["run", name, "--input", "input_ids=1.5"]));
+    assert_eq!(code, 2);
+    assert!(message.contains("1.5"), "{message}");
+}

@@ -213,6 +213,12 @@ impl Session {
                 .ok_or_else(|| fault(&input.name, format!("is missing; the graph takes {}", signature())))?;
             let tensor = fit(input, tensor, &mut bindings).map_err(|cause| fault(&input.name, cause))?;
             let wanted = if input.ty.dtype.is_integer() { DType::I64 } else { DType::F32 };
+            if wanted == DType::I64 && tensor.dtype().is_float() {
+                let values = tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+                if let Some(v) = values.iter().find(|v| v.fract() != 0.0 || v.abs() > 9e15) {
+                    return Err(fault(&input.name, format!("holds {v}, where whole numbers are expected")));
+                }
+            }
             given.push(if tensor.dtype() == wanted { tensor } else { tensor.to_dtype(wanted)? });
         }
         Ok((given, bindings))

@@ -29,6 +29,11 @@ impl AtomicFile {
                 .cure("Name a file inside it")
                 .with_file(path));
         }
+        if target.metadata().is_ok_and(|m| !m.is_file()) {
+            return Err(FormatError::new(ErrorKind::Refused, "this is a device or a pipe, which no file may replace")
+                .cure("Name a file, or leave the option out where output to stdout is possible")
+                .with_file(path));
+        }
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),

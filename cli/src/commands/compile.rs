@@ -1,5 +1,6 @@
 //! `tallow compile`: a model's graph as text or as a graph section.
 
+use crate::commands::tools::refuse_existing;
 use crate::options::{GraphPath, Reading, resolve};
 use crate::ui::Ui;
 use anyhow::{Result, bail};
@@ -34,6 +35,9 @@ pub struct Compile {
     /// The file to write, in the format of its ending: .txt or .hex.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace the output if it exists.
+    #[arg(long)]
+    force: bool,
     /// Format on stdout, or of a file with another ending.
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -50,6 +54,9 @@ impl Compile {
             (None, Some("hex")) => Format::Hex,
             (None, Some(other)) => bail!("no graph format goes with .{other}; use .txt or .hex, or say --format"),
         };
+        if let Some(path) = &self.output {
+            refuse_existing(path, self.force)?;
+        }
         let file = match &self.model {
             Some(source) => {
                 ModelFile::open_with(&resolve(source, ui)?, &self.reading.options()).map_err(tallow::Error::from)?

@@ -1,8 +1,9 @@
 //! `tallow import`: other formats into `.model`.
 
+use crate::commands::tools::refuse_existing;
 use crate::options::ImportBar;
 use crate::ui::{self, Ui};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -46,8 +47,9 @@ impl Import {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         let encoding: EncodingChoice = self.encoding.parse().map_err(tallow::Error::from)?;
         let output = self.output.clone().unwrap_or_else(|| default_output(&self.source));
-        if output.exists() && !self.force && !self.dry_run {
-            bail!("{} exists; give another name with -o, or --force to replace it", output.display());
+        if !self.dry_run {
+            refuse_existing(&output, self.force)?;
+            refuse_source(&self.source, &output)?;
         }
         let options = ImportOptions {
             encoding,
@@ -76,6 +78,22 @@ impl Import {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Inputs are never modified: an output that exists may not be the source, nor lie beside its files
+/// under a name that is no `.model`.
+fn refuse_source(source: &Path, output: &Path) -> Result<()> {
+    let (Ok(source), Ok(output)) = (source.canonicalize(), output.canonicalize()) else { return Ok(()) };
+    let folder = if source.is_dir() { Some(source.as_path()) } else { source.parent() };
+    let part = output.parent() == folder && output.extension().is_none_or(|e| e != "model");
+    if source == output || part {
+        return Err(tallow::Error::Usage(format!(
+            "{} belongs to the source; give another name with -o",
+            output.display()
+        ))
+        .into());
+    }
+    Ok(())
 }
 
 /// `NAME.model` in the current folder, from the last part of the source's path.

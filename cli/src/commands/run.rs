@@ -1,5 +1,6 @@
 //! `tallow run`: text from a prompt, or outputs from inputs.
 
+use crate::commands::tools::refuse_existing;
 use crate::options::{LoadOptions, SamplingOptions};
 use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
@@ -47,6 +48,9 @@ pub struct Run {
     /// Write every output: into this folder as .npy, or into this .safetensors file.
     #[arg(long, value_name = "PATH", requires = "input")]
     output: Option<PathBuf>,
+    /// Replace outputs that exist.
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Give the logits of all positions, not only the last.
     #[arg(long, requires = "input")]
     all_logits: bool,
@@ -172,6 +176,11 @@ impl Run {
                 Ok((name.to_owned(), tensor))
             })
             .collect::<Result<Vec<_>>>()?;
+        if let Some(path) = &self.output {
+            for (name, _) in model.program().plan().outputs.iter() {
+                refuse_existing(&tensor_file::path_of(path, name), self.force)?;
+            }
+        }
         let rows = if self.all_logits { Rows::All } else { Rows::Last };
         let outputs = model.session()?.run(&inputs, rows)?;
         let files = match &self.output {
