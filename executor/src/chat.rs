@@ -293,7 +293,8 @@ fn check_size(source: &str) -> Result<(), ChatError> {
                 }
                 None => {
                     let wordy = c.is_alphanumeric() || c == '_';
-                    parts += usize::from(!c.is_whitespace() && !(wordy && word));
+                    let goes_on = c.is_whitespace() || (wordy && word);
+                    parts += usize::from(!goes_on);
                     word = wordy;
                 }
             }
