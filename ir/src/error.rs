@@ -59,3 +59,14 @@ pub enum IrError {
 fn place(name: &Option<String>) -> String {
     name.as_ref().map(|n| format!(" `{n}`")).unwrap_or_default()
 }
+
+/// Writes collected errors, one a line.
+pub(crate) fn one_a_line(f: &mut std::fmt::Formatter<'_>, errors: &[impl std::fmt::Display]) -> std::fmt::Result {
+    for (i, error) in errors.iter().enumerate() {
+        if i > 0 {
+            f.write_str("\n")?;
+        }
+        write!(f, "{error}")?;
+    }
+    Ok(())
+}

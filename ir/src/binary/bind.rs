@@ -71,13 +71,7 @@ pub struct BindErrors {
 
 impl fmt::Display for BindErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.errors.iter().enumerate() {
-            if i > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{error}")?;
-        }
-        Ok(())
+        crate::error::one_a_line(f, &self.errors)
     }
 }
 

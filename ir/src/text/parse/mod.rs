@@ -44,13 +44,7 @@ pub struct TextErrors {
 
 impl fmt::Display for TextErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.errors.iter().enumerate() {
-            if i > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{error}")?;
-        }
-        Ok(())
+        crate::error::one_a_line(f, &self.errors)
     }
 }
 
