@@ -85,7 +85,10 @@ pub(crate) fn kv_cache(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     x.iter()
         .zip(["k", "v"])
         .map(|(t, what)| {
-            float(what, t)?;
+            // Real numbers, or the blocks of KvCompress.
+            if t.dtype != DType::U8 {
+                float(what, t)?;
+            }
             let at = match t.shape.rank() {
                 2 => 0,
                 4 => 2,
