@@ -129,8 +129,8 @@ macro_rules! operations {
             /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
             /// or says that it is missing.
             pub fn from_fields(name: &str, mut get: impl FnMut(&str) -> Result<String, String>) -> Result<Op, String> {
-                match name {
-                    $(stringify!($name) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
+                match OpInfo::by_name(name).map(|info| info.tag) {
+                    $(Some($tag) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
                         .map_err(|e| format!("`{}`: {e}", stringify!($field)))?),* })?) })*
                     _ => Err(format!("there is no operation `{name}`")),
                 }
