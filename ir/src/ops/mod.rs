@@ -4,9 +4,7 @@ pub mod payload;
 mod table;
 
 pub use payload::{Payload, Reader, Real};
-pub use table::{
-    Comparison, Connective, Interpolation, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling,
-};
+pub use table::{Comparison, Connective, Interpolation, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling};
 
 use crate::{RuleError, TensorType, shape::Context};
 use std::collections::HashMap;

@@ -24,7 +24,11 @@ pub(crate) fn pad(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
                 bail!("pads has the negative number {n} for dimension {i}; cut with Slice");
             }
             if n > 0 && dim.as_const().is_some_and(|size| !can_pad(*mode, n, size)) {
-                bail!("pads has {n} for dimension {i} of x {}, which is too short for {}", x[0].shape, mode_name(*mode));
+                bail!(
+                    "pads has {n} for dimension {i} of x {}, which is too short for {}",
+                    x[0].shape,
+                    mode_name(*mode)
+                );
             }
             grown = grown.add(&Dim::constant(n)).ok_or_else(overflow)?;
         }

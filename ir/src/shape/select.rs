@@ -61,14 +61,9 @@ pub(crate) fn cast(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     let Op::Cast { dtype } = op else { bail!("not Cast") };
     let shape: Shape = x[0].shape.clone();
     match dtype {
-        DType::F32
-        | DType::F16
-        | DType::BF16
-        | DType::I8
-        | DType::U8
-        | DType::I32
-        | DType::I64
-        | DType::Bool => Ok(vec![TensorType::new(*dtype, shape)]),
+        DType::F32 | DType::F16 | DType::BF16 | DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::Bool => {
+            Ok(vec![TensorType::new(*dtype, shape)])
+        }
         DType::Q8_0
         | DType::Q4_0
         | DType::Q2K
