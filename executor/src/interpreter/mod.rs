@@ -3,10 +3,18 @@
 //! It is the oracle that every faster path is tested against, so it stays slow and obvious.
 
 pub(crate) mod attention;
+mod batch;
+mod cast;
 mod elementwise;
+mod gather;
+mod host;
 pub(crate) mod layout;
+pub(crate) mod limits;
 mod matrix;
 mod norm;
+mod pointwise;
+mod reduce;
+mod resize;
 pub(crate) mod rope;
 
 use crate::cache::{Cache, Part};
@@ -82,6 +90,30 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         Op::Chunk { axis, chunks } => layout::chunk(&x[0], *axis as usize, *chunks as usize),
         Op::Slice { axis, start, end } => one(layout::slice(step, &x[0], *axis as usize, *start, *end)),
         Op::TokenEmbed => one(layout::token_embed(step, &x[0], &x[1])),
+
+        Op::Rsqrt | Op::Floor | Op::Round | Op::Sign | Op::Not | Op::Reciprocal => one(pointwise::unary(step, &x[0])),
+        Op::Pow | Op::Maximum | Op::Minimum | Op::Remainder => one(pointwise::arithmetic(step, &x[0], &x[1])),
+        Op::Compare { how } => one(pointwise::compare(step, &x[0], &x[1], *how)),
+        Op::Logical { how } => one(pointwise::logical(step, &x[0], &x[1], *how)),
+        Op::Select => one(pointwise::select(step, &x[0], &x[1], &x[2])),
+        Op::Cast { dtype } => one(cast::cast(step, &x[0], *dtype)),
+        Op::Gather { axis } => one(gather::gather(step, &x[0], &x[1], *axis)),
+        Op::GatherElements { axis } => one(gather::gather_elements(step, &x[0], &x[1], *axis)),
+        Op::Flip { axes } => one(gather::flip(step, &x[0], axes)),
+        Op::Size { axis } => one(gather::size(step, &x[0], *axis)),
+        Op::Iota { axis } => one(gather::iota(step, &x[0], *axis)),
+        Op::Pad { mode, pads, value } => one(resize::pad(step, &x[0], *mode, pads, value.get())),
+        Op::Expand { shape } => one(resize::expand(step, &x[0], shape)),
+        Op::Flatten { start, end } => one(resize::flatten(step, &x[0], *start, *end)),
+        Op::Unflatten { axis, sizes } => one(resize::unflatten(step, &x[0], *axis, sizes)),
+        Op::Squeeze { axes } => one(resize::squeeze(step, &x[0], axes)),
+        Op::Unsqueeze { axes } => one(resize::unsqueeze(step, &x[0], axes)),
+        Op::Tile { repeats } => one(resize::tile(step, &x[0], repeats)),
+        Op::RepeatEach { axis, times } => one(resize::repeat_each(step, &x[0], *axis, *times)),
+        Op::Reduce { how, axes, keep } => one(reduce::reduce(step, &x[0], *how, axes, *keep)),
+        Op::CumSum { axis } => one(reduce::cumulative(step, &x[0], *axis)),
+        Op::TopK { axis, k } => reduce::top_k(step, &x[0], *axis, *k),
+        Op::BatchMatmul { transpose_b } => one(batch::batch_matmul(step, &x[0], &x[1], *transpose_b)),
 
         Op::RmsNorm { eps } => one(norm::rms(&x[0], &x[1], eps.get())),
         Op::LayerNorm { eps } => one(norm::layer(&x[0], &x[1], &x[2], eps.get())),

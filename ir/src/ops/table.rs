@@ -8,7 +8,9 @@
 use super::payload::{Payload, Reader, Real, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
-use crate::shape::{attention, convolution, elementwise, layout, matrix, norm, other};
+use crate::shape::{
+    attention, batch, convolution, elementwise, index, layout, matrix, norm, other, reduce, reshape, select,
+};
 use Effect::{Pure, Random, State};
 
 choice! {
@@ -68,6 +70,64 @@ choice! {
         6 LongRope "longrope",
         /// Divided by `short`.
         7 Factors "factors",
+    }
+}
+
+choice! {
+    /// What `Compare` asks of each pair. NaN compares as unequal and in no order.
+    Comparison {
+        /// Whether `a = b`.
+        0 Equal "eq",
+        /// Whether `a ≠ b`.
+        1 NotEqual "ne",
+        /// Whether `a < b`.
+        2 Less "lt",
+        /// Whether `a ≤ b`.
+        3 LessEqual "le",
+        /// Whether `a > b`.
+        4 Greater "gt",
+        /// Whether `a ≥ b`.
+        5 GreaterEqual "ge",
+    }
+}
+
+choice! {
+    /// How `Logical` combines two truth values.
+    Connective {
+        /// Both.
+        0 And "and",
+        /// At least one.
+        1 Or "or",
+        /// Exactly one.
+        2 Xor "xor",
+    }
+}
+
+choice! {
+    /// What `Pad` puts around a tensor.
+    PadMode {
+        /// The field `value`.
+        0 Constant "constant",
+        /// The elements mirrored at the edge, which is not repeated.
+        1 Reflect "reflect",
+        /// The element at the edge.
+        2 Replicate "replicate",
+    }
+}
+
+choice! {
+    /// How `Reduce` combines elements.
+    Reduction {
+        /// The sum; 0 of none.
+        0 Sum "sum",
+        /// The mean; NaN of none.
+        1 Mean "mean",
+        /// The largest, or NaN where there is one.
+        2 Max "max",
+        /// The smallest, or NaN where there is one.
+        3 Min "min",
+        /// The product; 1 of none.
+        4 Product "prod",
     }
 }
 
@@ -239,7 +299,38 @@ operations! {
     210 Abs ("x" -> "y") Pure elementwise::same, "Magnitude.";
     211 QuickGelu ("x" -> "y") Pure elementwise::real, "`x · sigmoid(1.702 x)`.";
     212 ReluSquared ("x" -> "y") Pure elementwise::same, "`max(x, 0)²`.";
+    213 Rsqrt ("x" -> "y") Pure elementwise::real, "`1 / √x`.";
+    214 Floor ("x" -> "y") Pure elementwise::real, "The largest whole number that is not above `x`.";
+    215 Round ("x" -> "y") Pure elementwise::real, "The nearest whole number, halves to the even one.";
+    216 Sign ("x" -> "y") Pure elementwise::same, "-1, 0 or 1; NaN stays NaN.";
+    217 Not ("x" -> "y") Pure select::not, "The other truth value.";
+    218 Reciprocal ("x" -> "y") Pure elementwise::real, "`1 / x`.";
+    220 Pow ("a b" -> "y") Pure select::arithmetic, "`a` to the power `b`, of real numbers, with NumPy broadcasting.";
+    221 Maximum ("a b" -> "y") Pure select::arithmetic, "The larger of each pair, NaN where either is, with NumPy broadcasting.";
+    222 Minimum ("a b" -> "y") Pure select::arithmetic, "The smaller of each pair, NaN where either is, with NumPy broadcasting.";
+    223 Compare { how: Comparison } ("a b" -> "y") Pure select::compare, "Truth values of `a how b`, with NumPy broadcasting; truth values compare by `eq` and `ne` alone, and NaN satisfies `ne` alone.";
+    224 Select ("cond a b" -> "y") Pure select::select, "`a` where `cond` is true, else `b`; `cond` holds truth values, and all three broadcast as in NumPy.";
+    225 Logical { how: Connective } ("a b" -> "y") Pure select::logical, "Truth values combined, with NumPy broadcasting.";
+    226 Remainder ("a b" -> "y") Pure select::arithmetic, "What is left of `a` after whole multiples of `b`, with the sign of `b` as Python's `%`, with NumPy broadcasting; by zero it is NaN for real numbers and an error for integers.";
     230 Slice { axis: u32, start: i64, end: i64 } ("x" -> "y") Pure layout::slice, "Elements `start..end` along `axis`; negative counts from the end, and i64::MAX is the end.";
+    231 Gather { axis: i32 } ("x index" -> "y") Pure index::gather, "Elements of `x` along `axis` by `index`, whose shape takes the place of that dimension, as numpy.take; an index is whole and at least 0, and one past the end is an error.";
+    232 GatherElements { axis: i32 } ("x index" -> "y") Pure index::gather_elements, "For each place of `index`, the element of `x` at that place but for `axis`, where the index tells it, as torch.gather; `index` is no larger than `x` in the other dimensions, and one past the end is an error.";
+    233 Pad { mode: PadMode, pads: Vec<i64>, value: Real } ("x" -> "y") Pure reshape::pad, "Elements put before and after: `pads` holds both numbers for each dimension in order, none negative. `reflect` needs pads smaller than the size; `value` is read in the mode `constant` alone.";
+    234 Expand { shape: Vec<i64> } ("x" -> "y") Pure reshape::expand, "Dimensions of size 1 repeated to `shape`, where -1 keeps a size; new dimensions may lead.";
+    235 Cast { dtype: DType } ("x" -> "y") Pure select::cast, "The values in the type `dtype`: f32, f16, bf16, i8, u8, i32, i64 or bool. To integers numbers are cut towards zero, and one that does not fit is an error; what is not 0 is true; a half type rounds to nearest, and to infinity past its range.";
+    236 Flatten { start: i32, end: i32 } ("x" -> "y") Pure reshape::flatten, "Dimensions `start` to `end`, both included, as one; a scalar becomes `[1]`.";
+    237 Unflatten { axis: i32, sizes: Vec<i64> } ("x" -> "y") Pure reshape::unflatten, "One dimension as several of these `sizes`, of which one may be -1.";
+    238 Squeeze { axes: Vec<i64> } ("x" -> "y") Pure reshape::squeeze, "Without the dimensions `axes`, each of size 1; empty `axes` leave all.";
+    239 Unsqueeze { axes: Vec<i64> } ("x" -> "y") Pure reshape::unsqueeze, "With new dimensions of size 1, which stand at `axes` of the result.";
+    240 Reduce { how: Reduction, axes: Vec<i64>, keep: bool } ("x" -> "y") Pure reduce::reduce, "Elements along `axes` (empty: all dimensions) combined, at least in double precision for real numbers; the dimensions drop out, or become 1 if `keep`. Of no elements the sum is 0, the product 1, the mean NaN, and `max` and `min` an error; integers have no `mean`, and a result past 64 bits is an error.";
+    241 CumSum { axis: i32 } ("x" -> "y") Pure reduce::cumulative, "Sums of the elements up to each along `axis`, itself included, in double precision for real numbers; an integer past 64 bits is an error.";
+    242 TopK { axis: i32, k: u32 } ("x" -> "values index") Pure reduce::top_k, "The `k` largest values along `axis`, in descending order, and their indices as i64; equal values by ascending index, and NaN above every number.";
+    243 Size { axis: i32 } ("x" -> "y") Pure reduce::size, "The size of a dimension, as an i64 scalar.";
+    244 Iota { axis: i32 } ("x" -> "y") Pure reduce::iota, "The numbers 0, 1, 2 … as i64, as many as the size of the dimension `axis` of `x`.";
+    245 Tile { repeats: Vec<u32> } ("x" -> "y") Pure reshape::tile, "The whole tensor repeated, so many times in each dimension, as numpy.tile.";
+    246 RepeatEach { axis: i32, times: u32 } ("x" -> "y") Pure reshape::repeat_each, "Each element along `axis` repeated `times` times in a row, as torch.repeat_interleave.";
+    247 Flip { axes: Vec<i64> } ("x" -> "y") Pure index::flip, "Elements in reverse order along `axes`.";
+    250 BatchMatmul { transpose_b: bool } ("a b" -> "y") Pure batch::batch_matmul, "`a · b` over the last two dimensions, or `a · bᵀ` if `transpose_b`; the dimensions before broadcast as in NumPy.";
 
     270 RopeScaled { head_dim: u32, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the first `rope_dim` lanes of each head, with scaled frequencies; pairs are `(j, j + rope_dim/2)`, or `(2j, 2j + 1)` if `interleaved`; cosines and sines are multiplied by `attention_factor`.";
     280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";

@@ -53,7 +53,8 @@ pub(crate) fn broadcast_shapes(a: &Shape, b: &Shape) -> Result<Shape, RuleError>
     Ok(Shape(dims))
 }
 
-fn unknown(dim: &Dim) -> bool {
+/// Whether only running tells the size.
+pub(crate) fn unknown(dim: &Dim) -> bool {
     dim.as_symbol().is_some_and(|s| s.starts_with('?'))
 }
 

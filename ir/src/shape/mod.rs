@@ -1,12 +1,17 @@
 //! Rules that give the types of results from the types of operands, one file per family.
 
 pub(crate) mod attention;
+pub(crate) mod batch;
 pub(crate) mod convolution;
 pub(crate) mod elementwise;
+pub(crate) mod index;
 pub(crate) mod layout;
 pub(crate) mod matrix;
 pub(crate) mod norm;
 pub(crate) mod other;
+pub(crate) mod reduce;
+pub(crate) mod reshape;
+pub(crate) mod select;
 
 use crate::ops::Real;
 use crate::{DType, Dim, RuleError, Shape, TensorType};
