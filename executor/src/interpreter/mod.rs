@@ -3,16 +3,24 @@
 //! It is the oracle that every faster path is tested against, so it stays slow and obvious.
 
 pub(crate) mod attention;
+mod detection;
 mod elementwise;
+mod experts;
+mod host;
 pub(crate) mod layout;
 mod matrix;
 mod norm;
+pub(crate) mod random;
+mod recurrent;
 pub(crate) mod rope;
+mod rope_multi;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
+use crate::host::HostFunctions;
 use crate::value::{Val, with_slice};
 use candle_core::Tensor;
+use random::RandomState;
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
@@ -24,6 +32,10 @@ pub(crate) struct Frame<'a> {
     pub tokens: usize,
     /// Tokens once the whole text of this call has run: what length-dependent frequencies look at.
     pub length: usize,
+    /// The session's random numbers.
+    pub random: &'a mut RandomState,
+    /// What `HostCall` calls.
+    pub host: Option<&'a dyn HostFunctions>,
 }
 
 /// Runs one step.
@@ -35,7 +47,7 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
     Ok(compute(step, &tensors, frame)?.into_iter().map(Val::Tensor).collect())
 }
 
-fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> {
+fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tensor>> {
     let one = |t: Result<Tensor>| t.map(|t| vec![t]);
     match &step.op {
         Op::Matmul => one(matrix::matmul(&x[0], &x[1])),
@@ -97,6 +109,14 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::FlashAttention { .. }
         | Op::Attention { .. } => one(attention::attention(step, x)),
 
+        Op::ExpertMatmul => one(experts::expert_matmul(step, &x[0], &x[1], &x[2])),
+        Op::GatedDelta => recurrent::gated_delta(x),
+        Op::RopeMulti { .. } => one(rope_multi::rope_multi(step, &x[0], &x[1])),
+        Op::Sample { .. } => one(random::sample(step, &x[0], frame)),
+        Op::RandomNormal { seed } => one(random::normal(*seed, &x[0], frame)),
+        Op::NonMaxSuppression { .. } => one(detection::suppression(step, &x[0], &x[1])),
+        Op::HostCall { .. } => one(host::host_call(step, x, frame)),
+
         Op::KvCache
         | Op::KvCompress { .. }
         | Op::KvDecompress { .. }
@@ -123,7 +143,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::NoiseSchedule
         | Op::Quantize { .. }
         | Op::Dequantize
-        | Op::Sample { .. }
         | Op::Kron
         | Op::MatrixInverse => Err(ExecutorError::Unsupported {
             op: step.op.name(),

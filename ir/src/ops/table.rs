@@ -5,11 +5,14 @@
 //! Tags below 200 are fixed by existing files; new operations append from 200 and are never
 //! renumbered.
 
-use super::payload::{Payload, Reader, Real, choice};
+use super::payload::{Payload, Reader, Real, Text, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
-use crate::shape::{attention, convolution, elementwise, layout, matrix, norm, other};
-use Effect::{Pure, Random, State};
+use crate::shape::{
+    attention, convolution, detection, elementwise, host, layout, matrix, norm, other, random, recurrent, rope_multi,
+    routing,
+};
+use Effect::{Host, Pure, Random, State};
 
 choice! {
     /// How `Pool` combines a window.
@@ -121,9 +124,9 @@ macro_rules! operations {
                 }
             }
 
-            /// Appends `name = value` for each field, separated by commas.
-            pub(super) fn print_fields(&self, out: &mut String) {
-                match self { $(Op::$name $({ $($field),* })? => { let _ = &out; $($(field(out, stringify!($field), $field);)*)? }),* }
+            /// Each field with its text, in order.
+            pub fn fields(&self) -> Vec<(&'static str, String)> {
+                match self { $(Op::$name $({ $($field),* })? => vec![$($((stringify!($field), text_of($field))),*)?]),* }
             }
 
             /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
@@ -139,13 +142,10 @@ macro_rules! operations {
     };
 }
 
-fn field<T: Payload>(out: &mut String, name: &str, value: &T) {
-    if !out.is_empty() {
-        out.push_str(", ");
-    }
-    out.push_str(name);
-    out.push_str(" = ");
-    value.print(out);
+fn text_of<T: Payload>(value: &T) -> String {
+    let mut out = String::new();
+    value.print(&mut out);
+    out
 }
 
 operations! {
@@ -213,7 +213,7 @@ operations! {
     141 FlowStep ("x v dt" -> "y") Pure elementwise::broadcast, "`x + v · dt`.";
     142 Quantize { dtype: DType } ("x" -> "y") Pure elementwise::real, "Values rounded through the block type `dtype`.";
     143 Dequantize ("x" -> "y") Pure elementwise::real, "Values of a block type as `f32`.";
-    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random other::sample, "One token id per row of logits.";
+    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random random::sample, "One token id per row of logits.";
 
     160 LoraApply { rank: u32, alpha: Real } ("x W A B" -> "y") Pure matrix::lora, "`x·Wᵀ + (alpha/rank) · x·Aᵀ·Bᵀ`.";
     161 Kron ("a b" -> "y") Pure matrix::kron, "Kronecker product.";
@@ -241,8 +241,16 @@ operations! {
     212 ReluSquared ("x" -> "y") Pure elementwise::same, "`max(x, 0)²`.";
     230 Slice { axis: u32, start: i64, end: i64 } ("x" -> "y") Pure layout::slice, "Elements `start..end` along `axis`; negative counts from the end, and i64::MAX is the end.";
 
+    260 ExpertMatmul ("x W index" -> "y") Pure routing::expert_matmul, "Row `s` of `x` (or its row for each choice) times the transposed matrices of `W` `[experts, N, K]` that `index` `[S, chosen]` names: `[S, chosen, N]`; only chosen experts are multiplied.";
+    261 GatedDelta ("q k v g beta state?" -> "y state") Pure recurrent::gated_delta, "The recurrent gated delta rule, token by token from `state` `[heads, Dk, Dv]` or zeros: `state *= exp(g)`; `state += k ⊗ (v - k·state) · beta`; `y = q·state`. `q` is not scaled and nothing is normalised here: callers do both.";
+
     270 RopeScaled { head_dim: u32, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the first `rope_dim` lanes of each head, with scaled frequencies; pairs are `(j, j + rope_dim/2)`, or `(2j, 2j + 1)` if `interleaved`; cosines and sines are multiplied by `attention_factor`.";
+    271 RopeMulti { head_dim: u32, base: Real, interleaved: bool, sections: Vec<u32>, restart: bool } ("x pos" -> "y") Pure rope_multi::rope_multi, "Rotary embedding with a position of its own, a row of `pos` `[axes, S]`, for each of `sections`, which divide the pairs of a head; frequencies run on over all pairs, or start anew in each section if `restart`; pairs are `(j, j + head_dim/2)`, or `(2j, 2j + 1)` if `interleaved`.";
     280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";
+
+    290 RandomNormal { seed: u32 } ("like" -> "y") Random random::normal, "Independent values of the standard normal distribution in the shape of `like`; which ones follows from `seed`, the session's seed and the number of random steps that the session has run.";
+    292 NonMaxSuppression { iou: Real, score: Real, limit: u32 } ("boxes scores" -> "index") Pure detection::suppression, "Numbers of the boxes `[N, 4]` (x1 y1 x2 y2) that stay when, by descending score, each that overlaps one that stayed by more than `iou` is dropped; boxes that score below `score` are dropped first; at most `limit` stay (0: all).";
+    299 HostCall { function: Text, dtype: DType, shape: Vec<i64> } ("x*" -> "y") Host host::host_call, "What the function of this name that the running program registered gives for the operands; a size of -1 in `shape` is told by running only.";
 }
 
 #[cfg(test)]

@@ -2,11 +2,17 @@
 
 pub(crate) mod attention;
 pub(crate) mod convolution;
+pub(crate) mod detection;
 pub(crate) mod elementwise;
+pub(crate) mod host;
 pub(crate) mod layout;
 pub(crate) mod matrix;
 pub(crate) mod norm;
 pub(crate) mod other;
+pub(crate) mod random;
+pub(crate) mod recurrent;
+pub(crate) mod rope_multi;
+pub(crate) mod routing;
 
 use crate::ops::Real;
 use crate::{DType, Dim, RuleError, Shape, TensorType};
