@@ -1,6 +1,8 @@
 //! A program: plans with their weights, ready for sessions.
 
 use crate::error::{ExecutorError, Result};
+use crate::host::HostFunctions;
+use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::kernels::Team;
 use crate::value::Val;
@@ -74,6 +76,7 @@ pub struct Program {
     pub(crate) half_cache: bool,
     pub(crate) team: Team,
     one_token: Vec<String>,
+    pub(crate) host: Option<Arc<dyn HostFunctions>>,
 }
 
 impl Program {
@@ -100,7 +103,13 @@ impl Program {
             true => passes::token_inputs(graph.graph()),
             false => Vec::new(),
         };
-        Ok(Program { all, last, options, half_cache, team, one_token })
+        Ok(Program { all, last, options, half_cache, team, one_token, host: None })
+    }
+
+    /// The program with the functions that its graph may call by `HostCall`.
+    pub fn with_host(mut self, host: Arc<dyn HostFunctions>) -> Self {
+        self.host = Some(host);
+        self
     }
 
     /// The plan of all rows.
@@ -161,7 +170,8 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
     }
     for step in &plan.prelude {
         let operands: Vec<Val> = step.operands.iter().filter_map(|b| fixed[b.0 as usize].clone()).collect();
-        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0 };
+        let mut random = RandomState::default();
+        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0, random: &mut random, host: None };
         for (buffer, value) in step.results.iter().zip(interpreter::step(step, &operands, &mut frame)?) {
             fixed[buffer.0 as usize] = Some(value);
         }

@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::cpu;
 use crate::error::{ExecutorError, Result};
+use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::program::{Engine, LOGITS, Program};
 use crate::value::Val;
@@ -27,13 +28,14 @@ pub struct Session {
     program: Arc<Program>,
     caches: Vec<Cache>,
     past: usize,
+    random: RandomState,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
         let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
-        Session { program, caches, past: 0 }
+        Session { program, caches, past: 0, random: RandomState::default() }
     }
 
     /// The program.
@@ -57,14 +59,23 @@ impl Session {
         self.caches.iter().map(Cache::bytes).sum()
     }
 
-    /// Empties the cache.
+    /// Begins the random numbers of the graph anew, from this seed; a session begins with the seed 0. The
+    /// same seed and the same calls give the same results.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.random = RandomState { seed, draws: 0 };
+    }
+
+    /// Empties the cache and begins the random numbers anew.
     pub fn reset(&mut self) {
         self.truncate(0);
     }
 
     /// Forgets everything past the first `tokens` tokens, so that a new text with the same beginning
-    /// need not start anew.
+    /// need not start anew. With 0 tokens the random numbers begin anew.
     pub fn truncate(&mut self, tokens: usize) {
+        if tokens == 0 {
+            self.random.draws = 0;
+        }
         if tokens < self.past {
             self.caches.iter_mut().for_each(|c| c.truncate(tokens));
             self.past = tokens;
@@ -83,6 +94,7 @@ impl Session {
         }
         self.check_room(ids.len())?;
         let start = self.past;
+        let random = self.random;
         let length = start + ids.len();
         let run = |session: &mut Self| -> Result<Tensor> {
             let mut parts = Vec::new();
@@ -114,6 +126,7 @@ impl Session {
         let result = run(self);
         if result.is_err() {
             self.truncate(start);
+            self.random = random;
         }
         result
     }
@@ -205,11 +218,15 @@ impl Session {
     fn call(&mut self, inputs: &[(String, Tensor)], rows: Rows, length: usize) -> Result<Vec<(String, Tensor)>> {
         let (given, bindings) = self.bind(inputs, rows)?;
         let tokens = tokens(&bindings);
+        let random = self.random;
         let result = self.walk(given, rows, tokens, length);
         match result {
             Ok(_) if self.caches.is_empty() => {}
             Ok(_) => self.past += tokens,
-            Err(_) => self.caches.iter_mut().for_each(|c| c.truncate(self.past)),
+            Err(_) => {
+                self.caches.iter_mut().for_each(|c| c.truncate(self.past));
+                self.random = random;
+            }
         }
         result
     }
@@ -222,7 +239,8 @@ impl Session {
         for (input, tensor) in plan.inputs.iter().zip(given) {
             buffers[input.buffer.0 as usize] = Some(Val::Tensor(tensor));
         }
-        let mut frame = Frame { caches: &mut self.caches, tokens, length };
+        let host = program.host.as_deref();
+        let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
         let mut operands = Vec::new();
         for step in &plan.steps {
             operands.clear();

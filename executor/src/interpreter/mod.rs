@@ -5,22 +5,30 @@
 pub(crate) mod attention;
 mod batch;
 mod cast;
+mod detection;
 mod elementwise;
+mod experts;
 mod gather;
 mod host;
+mod host_call;
 pub(crate) mod layout;
 pub(crate) mod limits;
 mod matrix;
 mod norm;
 mod pointwise;
+pub(crate) mod random;
+mod recurrent;
 mod reduce;
 mod resize;
 pub(crate) mod rope;
+mod rope_multi;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
+use crate::host::HostFunctions;
 use crate::value::Val;
 use candle_core::{DType, Tensor};
+use random::RandomState;
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
@@ -32,6 +40,10 @@ pub(crate) struct Frame<'a> {
     pub tokens: usize,
     /// Tokens once the whole text of this call has run: what length-dependent frequencies look at.
     pub length: usize,
+    /// The session's random numbers.
+    pub random: &'a mut RandomState,
+    /// What `HostCall` calls.
+    pub host: Option<&'a dyn HostFunctions>,
 }
 
 /// Runs one step.
@@ -43,7 +55,7 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
     Ok(compute(step, &tensors, frame)?.into_iter().map(Val::Tensor).collect())
 }
 
-fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> {
+fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tensor>> {
     let one = |t: Result<Tensor>| t.map(|t| vec![t]);
     match &step.op {
         Op::Matmul => one(matrix::matmul(&x[0], &x[1])),
@@ -129,6 +141,14 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::FlashAttention { .. }
         | Op::Attention { .. } => one(attention::attention(step, x)),
 
+        Op::ExpertMatmul => one(experts::expert_matmul(step, &x[0], &x[1], &x[2])),
+        Op::GatedDelta => recurrent::gated_delta(x),
+        Op::RopeMulti { .. } => one(rope_multi::rope_multi(step, &x[0], &x[1])),
+        Op::Sample { .. } => one(random::sample(step, &x[0], frame)),
+        Op::RandomNormal { seed } => one(random::normal(*seed, &x[0], frame)),
+        Op::NonMaxSuppression { .. } => one(detection::suppression(step, &x[0], &x[1])),
+        Op::HostCall { .. } => one(host_call::host_call(step, x, frame)),
+
         Op::KvCache
         | Op::KvCompress { .. }
         | Op::KvDecompress { .. }
@@ -155,7 +175,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::NoiseSchedule
         | Op::Quantize { .. }
         | Op::Dequantize
-        | Op::Sample { .. }
         | Op::Kron
         | Op::MatrixInverse => Err(ExecutorError::Unsupported {
             op: step.op.name(),

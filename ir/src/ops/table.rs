@@ -5,13 +5,14 @@
 //! Tags below 200 are fixed by existing files; new operations append from 200 and are never
 //! renumbered.
 
-use super::payload::{Payload, Reader, Real, choice};
+use super::payload::{Payload, Reader, Real, Text, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
 use crate::shape::{
-    attention, batch, convolution, elementwise, index, layout, matrix, norm, other, reduce, reshape, select,
+    attention, batch, convolution, detection, elementwise, host, index, layout, matrix, norm, other, random, recurrent,
+    reduce, reshape, rope_multi, routing, select,
 };
-use Effect::{Pure, Random, State};
+use Effect::{Host, Pure, Random, State};
 
 choice! {
     /// How `Pool` combines a window.
@@ -181,9 +182,9 @@ macro_rules! operations {
                 }
             }
 
-            /// Appends `name = value` for each field, separated by commas.
-            pub(super) fn print_fields(&self, out: &mut String) {
-                match self { $(Op::$name $({ $($field),* })? => { let _ = &out; $($(field(out, stringify!($field), $field);)*)? }),* }
+            /// Each field with its text, in order.
+            pub fn fields(&self) -> Vec<(&'static str, String)> {
+                match self { $(Op::$name $({ $($field),* })? => vec![$($((stringify!($field), text_of($field))),*)?]),* }
             }
 
             /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
@@ -199,13 +200,10 @@ macro_rules! operations {
     };
 }
 
-fn field<T: Payload>(out: &mut String, name: &str, value: &T) {
-    if !out.is_empty() {
-        out.push_str(", ");
-    }
-    out.push_str(name);
-    out.push_str(" = ");
-    value.print(out);
+fn text_of<T: Payload>(value: &T) -> String {
+    let mut out = String::new();
+    value.print(&mut out);
+    out
 }
 
 operations! {
@@ -273,7 +271,7 @@ operations! {
     141 FlowStep ("x v dt" -> "y") Pure elementwise::broadcast, "`x + v · dt`.";
     142 Quantize { dtype: DType } ("x" -> "y") Pure other::quantize, "Values rounded through `dtype`, as `f32`: stored as that type and read again.";
     143 Dequantize ("x" -> "y") Pure elementwise::real, "Values of a block type as `f32`.";
-    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random other::sample, "One token id per row of logits.";
+    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random random::sample, "One token id per row of logits.";
 
     160 LoraApply { rank: u32, alpha: Real } ("x W A B" -> "y") Pure matrix::lora, "`x·Wᵀ + (alpha/rank) · x·Aᵀ·Bᵀ`.";
     161 Kron ("a b" -> "y") Pure matrix::kron, "Kronecker product.";
@@ -332,8 +330,16 @@ operations! {
     247 Flip { axes: Vec<i64> } ("x" -> "y") Pure index::flip, "Elements in reverse order along `axes`.";
     250 BatchMatmul { transpose_b: bool } ("a b" -> "y") Pure batch::batch_matmul, "`a · b` over the last two dimensions, or `a · bᵀ` if `transpose_b`; the dimensions before broadcast as in NumPy.";
 
+    260 ExpertMatmul ("x W index" -> "y") Pure routing::expert_matmul, "Row `s` of `x` (or its row for each choice) times the transposed matrices of `W` `[experts, N, K]` that `index` `[S, chosen]` names: `[S, chosen, N]`; only chosen experts are multiplied.";
+    261 GatedDelta ("q k v g beta state?" -> "y state") Pure recurrent::gated_delta, "The recurrent gated delta rule, token by token from `state` `[heads, Dk, Dv]` or zeros: `state *= exp(g)`; `state += k ⊗ (v - k·state) · beta`; `y = q·state`. `q` is not scaled and nothing is normalised here: callers do both.";
+
     270 RopeScaled { head_dim: u32, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the first `rope_dim` lanes of each head, with scaled frequencies; pairs are `(j, j + rope_dim/2)`, or `(2j, 2j + 1)` if `interleaved`; cosines and sines are multiplied by `attention_factor`.";
+    271 RopeMulti { head_dim: u32, base: Real, interleaved: bool, sections: Vec<u32>, restart: bool } ("x pos" -> "y") Pure rope_multi::rope_multi, "Rotary embedding with a position of its own, a row of `pos` `[axes, S]`, for each of `sections`, which divide the pairs of a head; frequencies run on over all pairs, or start anew in each section if `restart`; pairs are `(j, j + head_dim/2)`, or `(2j, 2j + 1)` if `interleaved`.";
     280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";
+
+    290 RandomNormal { seed: u32 } ("like" -> "y") Random random::normal, "Independent values of the standard normal distribution in the shape of `like`; which ones follows from `seed`, the session's seed and the number of random steps that the session has run.";
+    292 NonMaxSuppression { iou: Real, score: Real, limit: u32 } ("boxes scores" -> "index") Pure detection::suppression, "Numbers of the boxes `[N, 4]` (x1 y1 x2 y2) that stay when, by descending score, each that overlaps one that stayed by more than `iou` is dropped; boxes that score below `score` are dropped first; at most `limit` stay (0: all).";
+    299 HostCall { function: Text, dtype: DType, shape: Vec<i64> } ("x*" -> "y") Host host::host_call, "What the function of this name that the running program registered gives for the operands; a size of -1 in `shape` is told by running only.";
 }
 
 #[cfg(test)]

@@ -3,14 +3,20 @@
 pub(crate) mod attention;
 pub(crate) mod batch;
 pub(crate) mod convolution;
+pub(crate) mod detection;
 pub(crate) mod elementwise;
+pub(crate) mod host;
 pub(crate) mod index;
 pub(crate) mod layout;
 pub(crate) mod matrix;
 pub(crate) mod norm;
 pub(crate) mod other;
+pub(crate) mod random;
+pub(crate) mod recurrent;
 pub(crate) mod reduce;
 pub(crate) mod reshape;
+pub(crate) mod rope_multi;
+pub(crate) mod routing;
 pub(crate) mod select;
 
 use crate::ops::Real;
