@@ -1,6 +1,6 @@
 //! Values in another element type.
 
-use super::host::{by_type, tensor, values};
+use super::host::{by_type, shown, tensor, values};
 use super::layout::operand;
 use crate::error::Result;
 use candle_core::{DType as Element, Tensor, WithDType};
@@ -53,7 +53,7 @@ fn integers(step: &Step, x: &Tensor, to: DType, range: &std::ops::RangeInclusive
                     _ => None,
                 }
                 .filter(|n| range.contains(n))
-                .ok_or_else(|| outside(v.to_string()))
+                .ok_or_else(|| outside(shown(v)))
             })
             .collect(),
         _ => values::<i64>(&x.to_dtype(Element::I64)?)?

@@ -1,6 +1,6 @@
 //! Lookup by index, and numbers that follow from a size.
 
-use super::host::{around, axis, by_type, named, pick, tensor, values, with_values};
+use super::host::{around, axis, by_type, named, pick, shown, tensor, values, with_values};
 use super::layout::operand;
 use super::limits;
 use crate::error::Result;
@@ -61,7 +61,7 @@ fn indices(step: &Step, index: &Tensor, at: usize, size: usize) -> Result<Vec<us
                 if v.fract() == 0.0 && v >= 0.0 && f64::from(v) < size as f64 {
                     Ok(v as usize)
                 } else {
-                    Err(outside(v.to_string()))
+                    Err(outside(shown(v)))
                 }
             })
             .collect(),

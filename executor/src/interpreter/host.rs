@@ -46,6 +46,11 @@ pub(super) fn tensor<T: WithDType>(values: Vec<T>, dims: &[usize]) -> Result<Ten
     Ok(Tensor::from_vec(values, dims, &Device::Cpu)?)
 }
 
+/// A number for a message: whole ones to the last digit, which the shortest form of `f32` rounds.
+pub(super) fn shown(v: f32) -> String {
+    if v.fract() == 0.0 { f64::from(v).to_string() } else { v.to_string() }
+}
+
 /// Position of a possibly negative dimension number among `rank`.
 pub(super) fn axis(step: &Step, rank: usize, axis: i64) -> Result<usize> {
     let at = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
