@@ -71,6 +71,17 @@ pub struct Plan {
     pub caches: u32,
 }
 
+impl Plan {
+    /// The type of what a buffer holds.
+    pub fn type_of(&self, buffer: Buffer) -> Option<&TensorType> {
+        let steps = self.prelude.iter().chain(&self.steps);
+        let made = steps.flat_map(|s| s.results.iter().zip(&s.types));
+        let inputs = self.inputs.iter().map(|i| (&i.buffer, &i.ty));
+        let weights = self.weights.iter().map(|w| (&w.buffer, &w.ty));
+        inputs.chain(weights).chain(made).find(|(b, _)| **b == buffer).map(|(_, ty)| ty)
+    }
+}
+
 /// Why a graph has no plan.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {

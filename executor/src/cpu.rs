@@ -208,10 +208,11 @@ impl Run<'_> {
         let y = match (k, v) {
             (Val::Cache(a, Part::Key), Val::Cache(b, Part::Value)) if a == b => {
                 let cache = &frame.caches[*a as usize];
-                match (cache.side(Part::Key).0, cache.side(Part::Value).0) {
+                match (cache.side(Part::Key), cache.side(Part::Value)) {
                     (Data::F32(k), Data::F32(v)) => self.attend(&spec, q, s, k, v)?,
                     (Data::F16(k), Data::F16(v)) => self.attend(&spec, q, s, k, v)?,
-                    (Data::F32(_), Data::F16(_)) | (Data::F16(_), Data::F32(_)) => return Ok(None),
+                    // Mixed sides, or blocks that the graph has yet to decompress.
+                    (Data::F32(_) | Data::F16(_) | Data::Bytes(_), _) => return Ok(None),
                 }
             }
             _ => {

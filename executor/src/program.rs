@@ -8,8 +8,8 @@ use crate::weights::{Weight, WeightSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tallow_compiler::{Plan, lower, passes};
-use tallow_ir::Graph;
 use tallow_ir::verify::Verified;
+use tallow_ir::{Graph, TensorType};
 
 /// The name of the output that holds logits.
 pub const LOGITS: &str = "logits";
@@ -73,6 +73,7 @@ pub struct Program {
     pub(crate) options: ProgramOptions,
     pub(crate) half_cache: bool,
     pub(crate) team: Team,
+    one_token: Vec<String>,
 }
 
 impl Program {
@@ -95,12 +96,28 @@ impl Program {
             n => Team::new(n),
         }
         .map_err(|e| ExecutorError::Threads(e.to_string()))?;
-        Ok(Program { all, last, options, half_cache, team })
+        let one_token = match passes::takes_one_token(graph.graph()) {
+            true => passes::token_inputs(graph.graph()),
+            false => Vec::new(),
+        };
+        Ok(Program { all, last, options, half_cache, team, one_token })
     }
 
     /// The plan of all rows.
     pub fn plan(&self) -> &Plan {
         &self.all.plan
+    }
+
+    /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
+    /// `[1]`, `input_ids` among them.
+    pub fn one_token_inputs(&self) -> &[String] {
+        &self.one_token
+    }
+
+    /// Types of the outputs in order, where an operation, an input or a weight makes them.
+    pub(crate) fn output_types(&self, rows: crate::Rows) -> impl Iterator<Item = Option<&TensorType>> {
+        let plan = &self.loaded(rows).plan;
+        plan.outputs.iter().map(|(_, buffer)| plan.type_of(*buffer))
     }
 
     /// How this program was asked to run.

@@ -19,8 +19,8 @@ pub(crate) mod rope;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
-use crate::value::{Val, with_slice};
-use candle_core::Tensor;
+use crate::value::Val;
+use candle_core::{DType, Tensor};
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
@@ -39,7 +39,7 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
     if let (Op::KvCache, Some(cache)) = (&step.op, step.cache) {
         return kv_cache(step, operands, cache, frame);
     }
-    let tensors: Vec<Tensor> = operands.iter().map(|v| v.tensor(frame.caches)).collect::<Result<_>>()?;
+    let tensors: Vec<Tensor> = operands.iter().map(|v| widened(v.tensor(frame.caches)?)).collect::<Result<_>>()?;
     Ok(compute(step, &tensors, frame)?.into_iter().map(Val::Tensor).collect())
 }
 
@@ -169,18 +169,17 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
 /// Appends the rows to the session's cache; the results refer to it.
 fn kv_cache(step: &Step, operands: &[Val], cache: u32, frame: &mut Frame<'_>) -> Result<Vec<Val>> {
     for (value, part) in operands.iter().zip([Part::Key, Part::Value]) {
-        let rows = value.tensor(frame.caches)?;
-        let &[_, width] = rows.dims() else {
-            return Err(ExecutorError::Unsupported {
-                op: step.op.name(),
-                place: step.name.clone(),
-                what: format!("cache rows of shape {:?}", rows.dims()),
-                cure: "keep rows as [tokens, width]".into(),
-            });
-        };
-        let tokens = frame.tokens;
-        let cache = &mut frame.caches[cache as usize];
-        with_slice(&rows, |rows| cache.append(part, rows, width, tokens))?;
+        let rows = widened(value.tensor(frame.caches)?)?;
+        let outcome = frame.caches[cache as usize].append(part, &rows, frame.tokens)?;
+        outcome.map_err(|cause| layout::operand(step, cause))?;
     }
     Ok(vec![Val::Cache(cache, Part::Key), Val::Cache(cache, Part::Value)])
+}
+
+/// Half-precision values are for storage: every operation computes in `f32`.
+fn widened(tensor: Tensor) -> Result<Tensor> {
+    match tensor.dtype() {
+        DType::F16 | DType::BF16 | DType::F64 => Ok(tensor.to_dtype(DType::F32)?),
+        _ => Ok(tensor),
+    }
 }

@@ -7,6 +7,7 @@ pub use payload::{Payload, Reader, Real};
 pub use table::{Comparison, Connective, Interpolation, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling};
 
 use crate::{RuleError, TensorType, shape::Context};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -72,8 +73,8 @@ impl OpInfo {
 
     /// The facts of the operation with this tag.
     pub fn by_tag(tag: u16) -> Option<&'static OpInfo> {
-        static MAP: OnceLock<HashMap<u16, &'static OpInfo>> = OnceLock::new();
-        MAP.get_or_init(|| Self::all().iter().map(|info| (info.tag, info)).collect()).get(&tag).copied()
+        let at = Self::all().binary_search_by_key(&tag, |info| info.tag).ok()?;
+        Self::all().get(at)
     }
 
     /// Whether `n` operands fit, and if not, what would.
@@ -110,8 +111,11 @@ impl Op {
     pub fn infer(&self, operands: &[TensorType]) -> Result<Vec<TensorType>, RuleError> {
         let info = self.info();
         info.check_arity(operands.len())?;
-        let computed: Vec<TensorType> =
-            operands.iter().map(|t| TensorType::new(t.dtype.computes_as(), t.shape.clone())).collect();
+        let computed: Cow<'_, [TensorType]> = if operands.iter().all(|t| t.dtype.computes_as() == t.dtype) {
+            operands.into()
+        } else {
+            operands.iter().map(|t| TensorType::new(t.dtype.computes_as(), t.shape.clone())).collect()
+        };
         let results = (info.rule)(self, &computed, &mut Context::default())?;
         match results.iter().find(|t| t.shape.rank() > MAX_RANK) {
             Some(t) => Err(RuleError::new(format!(

@@ -189,8 +189,8 @@ macro_rules! operations {
             /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
             /// or says that it is missing.
             pub fn from_fields(name: &str, mut get: impl FnMut(&str) -> Result<String, String>) -> Result<Op, String> {
-                match name {
-                    $(stringify!($name) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
+                match OpInfo::by_name(name).map(|info| info.tag) {
+                    $(Some($tag) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
                         .map_err(|e| format!("`{}`: {e}", stringify!($field)))?),* })?) })*
                     _ => Err(format!("there is no operation `{name}`")),
                 }
@@ -213,7 +213,7 @@ operations! {
     1 Add ("a b" -> "y") Pure elementwise::broadcast, "Sum, with NumPy broadcasting.";
     2 Mul ("a b" -> "y") Pure elementwise::broadcast, "Product element by element, with NumPy broadcasting.";
     3 Sub ("a b" -> "y") Pure elementwise::broadcast, "Difference, with NumPy broadcasting.";
-    4 Div ("a b" -> "y") Pure elementwise::broadcast, "Quotient, with NumPy broadcasting.";
+    4 Div ("a b" -> "y") Pure elementwise::broadcast, "Quotient, with NumPy broadcasting; of integers towards zero, where a zero divisor is an error.";
     5 Transpose { perm: Vec<u32> } ("x" -> "y") Pure layout::permute, "Dimension `i` of the result is dimension `perm[i]` of `x`.";
     6 Reshape { shape: Vec<i64> } ("x" -> "y") Pure layout::reshape, "The same elements in row-major order in another shape; one dimension may be -1.";
     7 Permute { dims: Vec<u32> } ("x" -> "y") Pure layout::permute, "Dimension `i` of the result is dimension `dims[i]` of `x`.";
@@ -238,7 +238,7 @@ operations! {
     42 BatchNorm { eps: Real, momentum: Real } ("x g b mean var" -> "y") Pure norm::channels, "Batch normalisation with stored statistics.";
     43 GroupNorm { groups: u32, eps: Real } ("x g b" -> "y") Pure norm::channels, "Normalised over groups of channels.";
     44 InstanceNorm { eps: Real } ("x g b" -> "y") Pure norm::channels, "Normalised over each channel.";
-    45 AdaLN ("x scale shift" -> "y") Pure norm::adaptive, "`norm(x) · (1 + scale) + shift` with ε = 1e-6.";
+    45 AdaLN ("x scale shift" -> "y") Pure norm::adaptive, "`norm(x) · (1 + scale) + shift` with ε = 1e-6; scale and shift are `[C]`, one row per sample `[B, C]`, or broadcast to `x`.";
 
     60 Silu ("x" -> "y") Pure elementwise::real, "`x · sigmoid(x)`.";
     61 Gelu { approximate: bool } ("x" -> "y") Pure elementwise::real, "Gaussian error linear unit: the tanh form if `approximate`, else the erf form.";
@@ -250,7 +250,7 @@ operations! {
     67 PRelu ("x slope" -> "y") Pure elementwise::prelu, "Leaky relu with learned slopes.";
     68 Sigmoid ("x" -> "y") Pure elementwise::real, "`1 / (1 + exp(-x))`.";
     69 Tanh ("x" -> "y") Pure elementwise::real, "Hyperbolic tangent.";
-    70 Softmax { dim: i32 } ("x" -> "y") Pure elementwise::along, "Exponentials that sum to 1 along `dim`.";
+    70 Softmax { dim: i32 } ("x" -> "y") Pure elementwise::along, "Exponentials that sum to 1 along `dim`; where all values are at most -1e30 (all masked), zeros.";
 
     80 Conv1d { kernel: u32, stride: u32, padding: u32, dilation: u32, groups: u32 } ("x W b?" -> "y") Pure convolution::convolution, "1-D convolution of `[N, C, L]`.";
     81 Conv2d { kernel: [u32; 2], stride: [u32; 2], padding: [u32; 2], dilation: [u32; 2], groups: u32 } ("x W b?" -> "y") Pure convolution::convolution, "2-D convolution of `[N, C, H, W]`.";
@@ -271,7 +271,7 @@ operations! {
 
     140 NoiseSchedule ("t" -> "alpha sigma") Pure other::noise_schedule, "`cos(πt/2)` and `sin(πt/2)`.";
     141 FlowStep ("x v dt" -> "y") Pure elementwise::broadcast, "`x + v · dt`.";
-    142 Quantize { dtype: DType } ("x" -> "y") Pure elementwise::real, "Values rounded through the block type `dtype`.";
+    142 Quantize { dtype: DType } ("x" -> "y") Pure other::quantize, "Values rounded through `dtype`, as `f32`: stored as that type and read again.";
     143 Dequantize ("x" -> "y") Pure elementwise::real, "Values of a block type as `f32`.";
     144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random other::sample, "One token id per row of logits.";
 

@@ -38,6 +38,7 @@ pub struct Labels {
     /// Where the labels of a node begin, by node number.
     start: Vec<u32>,
     labels: Vec<Label>,
+    cyclic: bool,
 }
 
 enum Label {
@@ -70,7 +71,9 @@ impl Labels {
         let mut order: Vec<NodeId> = Vec::with_capacity(graph.len());
         order.extend(graph.inputs().map(|(_, v)| v.node));
         order.extend(graph.weights().map(|(_, v)| v.node));
-        let sorted = graph.topological().unwrap_or_else(|| graph.nodes().collect());
+        let sorted = graph.topological();
+        let cyclic = sorted.is_none();
+        let sorted = sorted.unwrap_or_else(|| graph.nodes().collect());
         order.extend(sorted.into_iter().filter(|&id| matches!(graph.node(id).kind, NodeKind::Op(_))));
         let mut start = vec![0; graph.node_bound()];
         let mut labels = Vec::with_capacity(order.len());
@@ -93,7 +96,12 @@ impl Labels {
                 });
             }
         }
-        Labels { order, start, labels }
+        Labels { order, start, labels, cyclic }
+    }
+
+    /// Whether the graph has a cycle, so that the order is that of creation.
+    pub(crate) fn is_cyclic(&self) -> bool {
+        self.cyclic
     }
 
     /// The nodes in the order of the text.

@@ -11,6 +11,10 @@ use std::ops::Range;
 const MAX_MESSAGE: usize = 500;
 /// The most bytes that one dimension or one attribute outside a list may take.
 const MAX_DIM: usize = 1024;
+/// The most bytes of a type that is kept for the next time …
+const MAX_KNOWN: usize = 64;
+/// … and the most types kept: graphs have few.
+const MAX_KNOWN_TYPES: usize = 1024;
 
 impl<'a> Parser<'a> {
     /// The text of one attribute: up to `,` or `}` outside brackets and quotes.
@@ -120,6 +124,13 @@ impl<'a> Parser<'a> {
         self.expect(b':', "`:` and the type, for example `: f32[S, 8]`")?;
         self.skip_blank();
         let start = self.at;
+        let near = &self.text.as_bytes()[start..self.text.len().min(start + MAX_KNOWN)];
+        if let Some(end) = near.iter().position(|&b| b == b']')
+            && let Some(known) = self.types.get(&near[..=end])
+        {
+            self.at = start + end + 1;
+            return Ok(known.clone());
+        }
         let word = self.word();
         let Some(dtype) = DType::from_name(word) else {
             let hint = nearest(word, DType::ALL.iter().map(|d| d.name()))
@@ -163,7 +174,11 @@ impl<'a> Parser<'a> {
                 _ => return self.fail(end..end + 1, "expected `,` or `]`"),
             }
         }
-        Ok(TensorType::new(dtype, Shape(dims)))
+        let ty = TensorType::new(dtype, Shape(dims));
+        if self.at - start <= MAX_KNOWN && self.types.len() < MAX_KNOWN_TYPES {
+            self.types.insert(&self.text.as_bytes()[start..self.at], ty.clone());
+        }
+        Ok(ty)
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
@@ -177,7 +192,7 @@ impl<'a> Parser<'a> {
             while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
                 self.at += 1;
             }
-            if !bytes[self.at.min(bytes.len())..].starts_with(b"//") {
+            if bytes.get(self.at) != Some(&b'/') || bytes.get(self.at + 1) != Some(&b'/') {
                 return;
             }
             while bytes.get(self.at).is_some_and(|b| *b != b'\n') {
