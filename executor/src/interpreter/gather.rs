@@ -1,6 +1,6 @@
 //! Lookup by index, and numbers that follow from a size.
 
-use super::host::{around, axis, by_type, named, pick, shown, tensor, values, with_values};
+use super::host::{around, axis, by_type, integers, named, pick, shown, tensor, values, with_values};
 use super::layout::operand;
 use super::limits;
 use crate::error::Result;
@@ -65,7 +65,7 @@ fn indices(step: &Step, index: &Tensor, at: usize, size: usize) -> Result<Vec<us
                 }
             })
             .collect(),
-        _ => values::<i64>(&index.to_dtype(DType::I64)?)?
+        _ => values::<i64>(&integers(index)?)?
             .into_iter()
             .map(|v| usize::try_from(v).ok().filter(|&i| i < size).ok_or_else(|| outside(v.to_string())))
             .collect(),
