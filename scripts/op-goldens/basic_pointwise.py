@@ -197,7 +197,7 @@ bad("Select", {}, ["bool[2]", "f32[2]", "i64[2]"], "cast one")
 bad("Select", {}, ["bool[3]", "f32[2]", "f32[2]"], "do not broadcast: 3 against 2")
 bad("Select", {}, ["bool[2]", "f32[2]"], "takes the operands `cond a b`, found 2")
 
-torch_types = {"f32": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "bool": torch.bool}
+torch_types = {"f32": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "u8": torch.uint8, "i64": torch.int64, "bool": torch.bool}
 for to, dtype in torch_types.items():
     for name, x, kinds in [
         ("reals", rand(3, 4, low=-9, high=9), ["ordinary"]),
@@ -207,6 +207,7 @@ for to, dtype in torch_types.items():
         ("nine_dimensions", rand(*NINE, low=-3, high=3), ["odd"]),
     ]:
         x = x.float() if x.dtype == torch.float64 else x
+        x = x.abs() if to == "u8" and x.dtype != torch.bool else x
         case("Cast", f"{to}_{name}", {"dtype": to}, {"x": x}, x.to(dtype), kinds=kinds)
 edges = f(1.00048828125, 1.00146484375, 65519, 65520, -7e4, 1e-8, INF, -INF, NAN)
 for to in ["f16", "bf16"]:
@@ -236,5 +237,14 @@ for to in ["q8_0", "ternary", "u32", "u16", "q4"]:
     bad("Cast", {"dtype": to}, ["f32[32]"], f"dtype is {to}, an encoding of weights")
 bad("Cast", {"dtype": "f64"}, ["f32[2]"], "`f64` is not a dtype")
 bad("Cast", {"dtype": "f32"}, ["f32[2]", "f32[2]"], "takes the operands `x`, found 2")
+
+# Bytes compute like other integers.
+bytes_a, bytes_b = torch.tensor([0, 200, 255, 7], dtype=torch.uint8), torch.tensor([1, 7, 254, 9], dtype=torch.uint8)
+for op, function in [("Maximum", torch.maximum), ("Minimum", torch.minimum), ("Remainder", torch.remainder)]:
+    case(op, "bytes", {}, {"a": bytes_a, "b": bytes_b}, function(bytes_a, bytes_b))
+case("Sign", "bytes", {}, {"x": bytes_a}, torch.sign(bytes_a))
+case("Compare", "bytes", {"how": "lt"}, {"a": bytes_a, "b": bytes_b}, bytes_a < bytes_b)
+for to, dtype in torch_types.items():
+    case("Cast", f"{to}_bytes", {"dtype": to}, {"x": bytes_a}, bytes_a.to(dtype))
 
 write()

@@ -149,4 +149,14 @@ for op in ["Size", "Iota"]:
     # Every element type has a size.
     bad(op, {"axis": "0"}, ["f32[2]", "f32[2]"], "takes the operands `x`, found 2")
 
+# Bytes stay bytes.
+small = torch.tensor([[3, 200, 9], [50, 1, 5]], dtype=torch.uint8)
+for how, result in [("sum", [212, 56]), ("max", [200, 50]), ("min", [3, 1])]:
+    attributes = {"how": how, "axes": "[1]", "keep": "false"}
+    case("Reduce", f"{how}_bytes", attributes, {"x": small}, torch.tensor(result, dtype=torch.uint8))
+case("CumSum", "bytes", {"axis": "0"}, {"x": small}, small.cumsum(0).to(torch.uint8))
+top("bytes", small, 1, 2, ["ordinary"])
+fault("Reduce", "sum_past_bytes", {"how": "sum", "axes": "[]", "keep": "false"}, {"x": small}, "the result 268 does not fit in u8")
+fault("CumSum", "past_bytes", {"axis": "1"}, {"x": small * 2}, "does not fit in u8")
+
 write()

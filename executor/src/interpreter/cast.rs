@@ -1,6 +1,6 @@
 //! Values in another element type.
 
-use super::host::{by_type, tensor, values};
+use super::host::{by_type, shown, tensor, values};
 use super::layout::operand;
 use crate::error::Result;
 use candle_core::{DType as Element, Tensor, WithDType};
@@ -8,7 +8,7 @@ use tallow_compiler::Step;
 use tallow_ir::DType;
 
 /// The values of `x` as `to`. Real numbers are cut towards zero to integers, which are `i64` tensors
-/// whatever their width; truth values are bytes.
+/// whatever their width, but for bytes; truth values are bytes too.
 pub(super) fn cast(step: &Step, x: &Tensor, to: DType) -> Result<Tensor> {
     let whole = |range: std::ops::RangeInclusive<i64>| integers(step, x, to, &range);
     match to {
@@ -16,7 +16,7 @@ pub(super) fn cast(step: &Step, x: &Tensor, to: DType) -> Result<Tensor> {
         DType::F16 => Ok(x.to_dtype(Element::F16)?),
         DType::BF16 => Ok(x.to_dtype(Element::BF16)?),
         DType::I8 => whole(i64::from(i8::MIN)..=i64::from(i8::MAX)),
-        DType::U8 => whole(0..=i64::from(u8::MAX)),
+        DType::U8 => Ok(whole(0..=i64::from(u8::MAX))?.to_dtype(Element::U8)?),
         DType::I32 => whole(i64::from(i32::MIN)..=i64::from(i32::MAX)),
         DType::I64 => whole(i64::MIN..=i64::MAX),
         DType::Bool => by_type!(x, truth(x)),
@@ -53,7 +53,7 @@ fn integers(step: &Step, x: &Tensor, to: DType, range: &std::ops::RangeInclusive
                     _ => None,
                 }
                 .filter(|n| range.contains(n))
-                .ok_or_else(|| outside(v.to_string()))
+                .ok_or_else(|| outside(shown(v)))
             })
             .collect(),
         _ => values::<i64>(&x.to_dtype(Element::I64)?)?
@@ -71,8 +71,8 @@ mod tests {
 
     fn run(x: Tensor, dtype: DType) -> Result<Vec<i64>> {
         let out = cast(&super::super::host::testing::step(Op::Cast { dtype }), &x, dtype)?;
-        assert_eq!(out.dtype(), Element::I64);
-        values(&out)
+        assert_eq!(out.dtype(), if dtype == DType::U8 { Element::U8 } else { Element::I64 });
+        values(&out.to_dtype(Element::I64)?)
     }
 
     #[test]

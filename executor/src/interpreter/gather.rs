@@ -1,6 +1,6 @@
 //! Lookup by index, and numbers that follow from a size.
 
-use super::host::{around, axis, by_type, named, pick, tensor, values, with_values};
+use super::host::{around, axis, by_type, integers, named, pick, shown, tensor, values, with_values};
 use super::layout::operand;
 use super::limits;
 use crate::error::Result;
@@ -61,11 +61,11 @@ fn indices(step: &Step, index: &Tensor, at: usize, size: usize) -> Result<Vec<us
                 if v.fract() == 0.0 && v >= 0.0 && f64::from(v) < size as f64 {
                     Ok(v as usize)
                 } else {
-                    Err(outside(v.to_string()))
+                    Err(outside(shown(v)))
                 }
             })
             .collect(),
-        _ => values::<i64>(&index.to_dtype(DType::I64)?)?
+        _ => values::<i64>(&integers(index)?)?
             .into_iter()
             .map(|v| usize::try_from(v).ok().filter(|&i| i < size).ok_or_else(|| outside(v.to_string())))
             .collect(),

@@ -3,11 +3,11 @@
 use super::layout::operand;
 use super::limits;
 use crate::error::Result;
-use candle_core::{Device, Storage, Tensor, WithDType};
+use candle_core::{DType, Device, Storage, Tensor, WithDType};
 use tallow_compiler::Step;
 
 /// Calls a function that is generic in the element type with the one of `$x`: `f32`, `i64`, or `u8`
-/// for truth values.
+/// for truth values and bytes.
 macro_rules! by_type {
     ($x:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
         match $x.dtype() {
@@ -44,6 +44,30 @@ pub(super) fn spread<T: WithDType>(x: &Tensor, dims: &[usize]) -> Result<Vec<T>>
 /// A tensor of elements in row-major order.
 pub(super) fn tensor<T: WithDType>(values: Vec<T>, dims: &[usize]) -> Result<Tensor> {
     Ok(Tensor::from_vec(values, dims, &Device::Cpu)?)
+}
+
+/// Integers as `i64`, in which all compute.
+pub(super) fn integers(x: &Tensor) -> Result<Tensor> {
+    Ok(x.to_dtype(DType::I64)?)
+}
+
+/// Computed integers in the element type of the operand `x` that they come from.
+///
+/// # Errors
+/// The operand holds bytes, and a result fits in none.
+pub(super) fn as_before(step: &Step, result: Tensor, x: &Tensor) -> Result<Tensor> {
+    if x.dtype() != DType::U8 {
+        return Ok(result);
+    }
+    if let Some(v) = values::<i64>(&result)?.into_iter().find(|&v| u8::try_from(v).is_err()) {
+        return Err(operand(step, format!("the result {v} does not fit in u8; cast x to i64")));
+    }
+    Ok(result.to_dtype(DType::U8)?)
+}
+
+/// A number for a message: whole ones to the last digit, which the shortest form of `f32` rounds.
+pub(super) fn shown(v: f32) -> String {
+    if v.fract() == 0.0 { format!("{v:.0}") } else { v.to_string() }
 }
 
 /// Position of a possibly negative dimension number among `rank`.

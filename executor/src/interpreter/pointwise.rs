@@ -1,6 +1,6 @@
 //! Operations on each element alone: whole numbers, truth values, comparisons and choices.
 
-use super::host::{broadcast, by_type, spread, tensor, values};
+use super::host::{as_before, broadcast, by_type, integers, spread, tensor, values};
 use super::layout::operand;
 use crate::error::Result;
 use candle_core::{DType, Tensor, WithDType};
@@ -16,7 +16,7 @@ pub(super) fn unary(step: &Step, x: &Tensor) -> Result<Tensor> {
         Op::Round => map(x, f32::round_ties_even),
         Op::Reciprocal => map(x, |v: f32| 1.0 / v),
         Op::Sign if x.dtype() == DType::F32 => map(x, |v: f32| if v == 0.0 || v.is_nan() { v } else { v.signum() }),
-        Op::Sign => map(&integers(x)?, i64::signum),
+        Op::Sign => as_before(step, map(&integers(x)?, i64::signum)?, x),
         Op::Not => map(x, |v: u8| u8::from(v == 0)),
         other => Err(operand(step, format!("{} has not one operand", other.name()))),
     }
@@ -30,17 +30,18 @@ pub(super) fn arithmetic(step: &Step, a: &Tensor, b: &Tensor) -> Result<Tensor> 
         Op::Maximum if real => pair(step, a, b, |a: f32, b| if a >= b || a.is_nan() { a } else { b }),
         Op::Minimum if real => pair(step, a, b, |a: f32, b| if a <= b || a.is_nan() { a } else { b }),
         Op::Remainder if real => pair(step, a, b, remainder),
-        Op::Maximum => pair(step, &integers(a)?, &integers(b)?, i64::max),
-        Op::Minimum => pair(step, &integers(a)?, &integers(b)?, i64::min),
+        Op::Maximum => as_before(step, pair(step, &integers(a)?, &integers(b)?, i64::max)?, a),
+        Op::Minimum => as_before(step, pair(step, &integers(a)?, &integers(b)?, i64::min)?, a),
         Op::Remainder => {
             let b = integers(b)?;
             if values::<i64>(&b)?.contains(&0) {
                 return Err(operand(step, "b holds 0, and an integer has no remainder by 0".into()));
             }
-            pair(step, &integers(a)?, &b, |a: i64, b: i64| {
+            let rest = pair(step, &integers(a)?, &b, |a: i64, b: i64| {
                 let r = a.wrapping_rem(b);
                 if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
-            })
+            })?;
+            as_before(step, rest, a)
         }
         other => Err(operand(step, format!("{} has not two operands", other.name()))),
     }
@@ -99,11 +100,6 @@ fn pair<A: WithDType, B: WithDType>(step: &Step, a: &Tensor, b: &Tensor, f: impl
     let dims = broadcast(step, &[a.dims(), b.dims()])?;
     let pairs = spread::<A>(a, &dims)?.into_iter().zip(spread::<A>(b, &dims)?);
     tensor(pairs.map(|(a, b)| f(a, b)).collect(), &dims)
-}
-
-/// Integers as `i64`, in which all compute.
-fn integers(x: &Tensor) -> Result<Tensor> {
-    Ok(x.to_dtype(DType::I64)?)
 }
 
 #[cfg(test)]

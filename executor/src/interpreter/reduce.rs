@@ -1,6 +1,6 @@
 //! Reductions, running sums and the largest values.
 
-use super::host::{around, axis, named, tensor, values};
+use super::host::{around, as_before, axis, integers, named, tensor, values};
 use super::layout::operand;
 use super::limits;
 use crate::error::Result;
@@ -32,9 +32,9 @@ pub(super) fn reduce(step: &Step, x: &Tensor, how: Reduction, axes: &[i64], keep
         let all = values::<f32>(&sorted)?;
         tensor((0..rows).map(|r| reals(&all[r * count..(r + 1) * count], how)).collect::<Vec<f32>>(), &dims)
     } else {
-        let all = values::<i64>(&sorted.to_dtype(DType::I64)?)?;
-        let out: Option<Vec<i64>> = (0..rows).map(|r| integers(&all[r * count..(r + 1) * count], how)).collect();
-        tensor(out.ok_or_else(|| too_large(step))?, &dims)
+        let all = values::<i64>(&integers(&sorted)?)?;
+        let out: Option<Vec<i64>> = (0..rows).map(|r| wholes(&all[r * count..(r + 1) * count], how)).collect();
+        as_before(step, tensor(out.ok_or_else(|| too_large(step))?, &dims)?, x)
     }
 }
 
@@ -55,7 +55,7 @@ fn reals(row: &[f32], how: Reduction) -> f32 {
 
 /// `None` where 64 bits do not hold the result. The caller has refused rows without elements where
 /// there is no result, and means.
-fn integers(row: &[i64], how: Reduction) -> Option<i64> {
+fn wholes(row: &[i64], how: Reduction) -> Option<i64> {
     match how {
         // 2⁶³ elements would be needed to leave this type.
         Reduction::Sum | Reduction::Mean => i64::try_from(row.iter().map(|&v| i128::from(v)).sum::<i128>()).ok(),
@@ -94,7 +94,7 @@ pub(super) fn cumulative(step: &Step, x: &Tensor, a: i32) -> Result<Tensor> {
         });
         tensor(all, x.dims())
     } else {
-        let mut all = values::<i64>(&x.to_dtype(DType::I64)?)?;
+        let mut all = values::<i64>(&integers(x)?)?;
         for_each_lane(all.len(), size, after, |lane| {
             let mut sum = 0i64;
             for i in lane {
@@ -104,7 +104,7 @@ pub(super) fn cumulative(step: &Step, x: &Tensor, a: i32) -> Result<Tensor> {
             Some(())
         })
         .ok_or_else(|| too_large(step))?;
-        tensor(all, x.dims())
+        as_before(step, tensor(all, x.dims())?, x)
     }
 }
 
@@ -139,7 +139,9 @@ pub(super) fn top_k(step: &Step, x: &Tensor, a: i32, k: u32) -> Result<Vec<Tenso
         // Equal only if both are NaN or neither is above the other.
         top(x, at, k, |a: f32, b| b.partial_cmp(&a).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan())))
     } else {
-        top(&x.to_dtype(DType::I64)?, at, k, |a: i64, b| b.cmp(&a))
+        let mut results = top(&integers(x)?, at, k, |a: i64, b| b.cmp(&a))?;
+        results[0] = as_before(step, results[0].clone(), x)?;
+        Ok(results)
     }
 }
 
@@ -170,8 +172,8 @@ mod tests {
 
     #[test]
     fn integers_are_exact_or_refused() {
-        let sum = |row: &[i64]| integers(row, Reduction::Sum);
-        let product = |row: &[i64]| integers(row, Reduction::Product);
+        let sum = |row: &[i64]| wholes(row, Reduction::Sum);
+        let product = |row: &[i64]| wholes(row, Reduction::Product);
         assert_eq!(sum(&[i64::MAX, 1, -1]), Some(i64::MAX));
         assert_eq!(sum(&[i64::MAX, 1]), None);
         assert_eq!(product(&[1 << 62, 2, -1]), Some(i64::MIN));

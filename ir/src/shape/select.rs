@@ -1,6 +1,6 @@
 //! Truth values, comparisons, choices, arithmetic of pairs, and casts.
 
-use super::elementwise::{broadcast, broadcast_shapes};
+use super::elementwise::broadcast_shapes;
 use super::{Context, Types, bail, float};
 use crate::{DType, Op, RuleError, Shape, TensorType};
 
@@ -11,18 +11,18 @@ pub(crate) fn not(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
 }
 
 /// Two numbers of one type, real ones for `Pow`; the result has it too.
-pub(crate) fn arithmetic(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
+pub(crate) fn arithmetic(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     for (what, t) in ["a", "b"].into_iter().zip(x) {
         match op {
             Op::Pow => float(what, t)?,
             _ => number(what, t)?,
         }
     }
-    broadcast(op, x, cx)
+    Ok(vec![together(x)?])
 }
 
 /// Two operands of one type, numbers if an order is asked for; the result is bool.
-pub(crate) fn compare(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
+pub(crate) fn compare(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     use crate::ops::Comparison::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
     let Op::Compare { how } = op else { bail!("not Compare") };
     match how {
@@ -33,27 +33,22 @@ pub(crate) fn compare(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
             }
         }
     }
-    let mut results = broadcast(op, x, cx)?;
-    results.iter_mut().for_each(|t| t.dtype = DType::Bool);
-    Ok(results)
+    Ok(vec![TensorType::new(DType::Bool, together(x)?.shape)])
 }
 
 /// cond is bool; a and b have one type, which the result has too; all three broadcast.
-pub(crate) fn select(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
+pub(crate) fn select(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     truth("cond", &x[0])?;
-    let mut results = broadcast(op, &x[1..], cx)?;
-    for t in &mut results {
-        t.shape = broadcast_shapes(&x[0].shape, &t.shape)?;
-    }
-    Ok(results)
+    let chosen = together(&x[1..])?;
+    Ok(vec![TensorType::new(chosen.dtype, broadcast_shapes(&x[0].shape, &chosen.shape)?)])
 }
 
 /// Both operands and the result are bool.
-pub(crate) fn logical(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
+pub(crate) fn logical(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     for (what, t) in ["a", "b"].into_iter().zip(x) {
         truth(what, t)?;
     }
-    broadcast(op, x, cx)
+    Ok(vec![together(x)?])
 }
 
 /// Any operand; the result has the type asked for, which is no encoding.
@@ -79,6 +74,16 @@ pub(crate) fn cast(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
             bail!("dtype is {dtype}, an encoding of weights; expected f32, f16, bf16, i8, u8, i32, i64 or bool")
         }
     }
+}
+
+/// The type to which two operands of one element type broadcast.
+fn together(x: &[TensorType]) -> Result<TensorType, RuleError> {
+    let (a, b) = (&x[0], &x[1]);
+    let shape = broadcast_shapes(&a.shape, &b.shape)?;
+    if a.dtype != b.dtype {
+        bail!("operands have the types {} and {}; cast one", a.dtype, b.dtype);
+    }
+    Ok(TensorType::new(a.dtype, shape))
 }
 
 /// Requires numbers of any kind.
