@@ -6,7 +6,7 @@ use tallow_compiler::passes;
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
-use tallow_executor::{Engine, Program, ProgramOptions};
+use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
 use tallow_ir::Graph;
@@ -111,6 +111,19 @@ impl Model {
                 end_ids,
             }),
         })
+    }
+
+    /// The model with the functions that its graph may call by `HostCall`.
+    ///
+    /// # Errors
+    /// The model has been cloned, or has a session already.
+    pub fn with_host(self, host: Arc<dyn HostFunctions>) -> Result<Self> {
+        let shared =
+            || Error::Usage("functions of the host are registered before a model is cloned or has a session".into());
+        let mut inner = Arc::try_unwrap(self.inner).map_err(|_| shared())?;
+        let program = Arc::try_unwrap(inner.program).map_err(|_| shared())?;
+        inner.program = Arc::new(program.with_host(host));
+        Ok(Model { inner: Arc::new(inner) })
     }
 
     /// A new, empty session.

@@ -72,8 +72,8 @@ pub(super) fn sample(step: &Step, logits: &Tensor, frame: &mut Frame<'_>) -> Res
 /// algorithm AS 241 (Wichura 1988), good to one part in 10¹⁶. Sums, products and square roots only, so
 /// that it is the same on every machine.
 fn standard_normal(bits: u64) -> f32 {
-    // The middle of one of 2⁵³ equal parts of (0, 1): never 0 or 1.
-    let p = ((bits >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
+    // The middle of one of 2⁵² equal parts of (0, 1), which a double holds exactly: never 0 or 1.
+    let p = ((bits >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
     let q = p - 0.5;
     let ratio = |x: f64, above: [f64; 8], below: [f64; 8]| {
         let sum = |c: [f64; 8]| c.into_iter().rev().fold(0.0, |total, c| total * x + c);

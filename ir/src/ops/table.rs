@@ -371,4 +371,22 @@ mod tests {
         assert!(Op::read_payload(11, &mut Reader::new(&bytes[..3])).unwrap_err().contains("field `max`"));
         assert!(Op::read_payload(6, &mut Reader::new(&[255, 255, 255, 255])).is_err());
     }
+
+    #[test]
+    fn texts_of_any_content_round_trip_and_have_limits() {
+        for name in ["f", "a, dtype = \"b\" }\n// \\ é\u{7f}\t", " ", "%x @cpu {", "\"", "]"] {
+            let op = Op::HostCall { function: Text::new(name).unwrap(), dtype: DType::F32, shape: vec![-1] };
+            let mut bytes = Vec::new();
+            op.write_payload(&mut bytes);
+            assert_eq!(Op::read_payload(299, &mut Reader::new(&bytes)).unwrap(), op);
+            let fields = op.fields();
+            let again = Op::from_fields("HostCall", |f| Ok(fields.iter().find(|(n, _)| *n == f).unwrap().1.clone()));
+            assert_eq!(again.unwrap(), op);
+        }
+        assert!(Text::new("").is_err() && Text::new("n".repeat(256)).is_ok() && Text::new("n".repeat(257)).is_err());
+        let read = |bytes: &[u8]| Op::read_payload(299, &mut Reader::new(bytes)).unwrap_err();
+        assert!(read(&[0; 9]).contains("the text is empty"));
+        assert!(read(&[2, 0, 0, 0, 0xc3, 0x28, 0, 0]).contains("not valid UTF-8"));
+        assert!(read(&[255; 9]).contains("bytes remain"));
+    }
 }

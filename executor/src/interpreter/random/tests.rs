@@ -18,7 +18,7 @@ fn quantiles_are_those_of_the_normal_distribution() {
     for (p, want) in
         [(0.5, 0.0), (0.975, 1.959_963_984_540_054), (0.999, 3.090_232_306_167_813_5), (1e-9, -5.997_807_015_007_682)]
     {
-        let bits = ((p * (1u64 << 53) as f64) as u64) << 11;
+        let bits = ((p * (1u64 << 52) as f64) as u64) << 12;
         let got = f64::from(standard_normal(bits));
         assert!((got - want).abs() < 4e-7, "{p}: {got}");
     }
@@ -69,5 +69,5 @@ fn a_value_follows_from_its_place_alone() {
     assert_ne!(draw(1, 2, 3, 5), draw(2, 1, 3, 5));
     // The same bytes on every machine.
     let bits: Vec<u32> = draw(0, 0, 0, 4).iter().map(|v| v.to_bits()).collect();
-    assert_eq!(bits, [0; 4]);
+    assert_eq!(bits, [3_213_911_176, 3_218_252_794, 1_054_978_859, 1_056_876_872]);
 }
