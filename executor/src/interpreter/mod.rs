@@ -11,17 +11,22 @@ mod experts;
 mod gather;
 mod host;
 mod host_call;
+mod integers;
+mod kv_blocks;
 pub(crate) mod layout;
 pub(crate) mod limits;
 mod matrix;
 mod norm;
 mod pointwise;
+mod position;
+mod quantize;
 pub(crate) mod random;
 mod recurrent;
 mod reduce;
 mod resize;
 pub(crate) mod rope;
 mod rope_multi;
+pub(crate) mod sizes;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
@@ -62,12 +67,13 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::LoraApply { rank, alpha } => one(matrix::lora(x, *rank, alpha.get())),
         Op::FusedNormMatmul { eps } => one(norm::rms(&x[0], &x[1], eps.get()).and_then(|n| matrix::matmul(&n, &x[2]))),
 
-        Op::Add => one(Ok(x[0].broadcast_add(&x[1])?)),
-        Op::Mul => one(Ok(x[0].broadcast_mul(&x[1])?)),
-        Op::Sub => one(Ok(x[0].broadcast_sub(&x[1])?)),
-        Op::Div => one(Ok(x[0].broadcast_div(&x[1])?)),
-        Op::FlowStep => one(Ok(x[0].broadcast_add(&x[1].broadcast_mul(&x[2])?)?)),
-        Op::GeGlu | Op::SwiGlu | Op::Glu | Op::FusedSwiGlu => one(elementwise::gated(&step.op, x)),
+        Op::Add | Op::Mul | Op::Sub | Op::Div => one(elementwise::binary(step, &step.op, &x[0], &x[1])),
+        Op::FlowStep => {
+            let moved = elementwise::binary(step, &Op::Mul, &x[1], &x[2])?;
+            one(elementwise::binary(step, &Op::Add, &x[0], &moved))
+        }
+        Op::GeGlu | Op::SwiGlu | Op::Glu | Op::FusedSwiGlu => one(elementwise::gated(step, x)),
+        Op::PRelu => one(elementwise::prelu(step, &x[0], &x[1])),
         Op::Clamp { .. }
         | Op::NanToNum { .. }
         | Op::Silu
@@ -88,16 +94,16 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         | Op::Softplus
         | Op::Abs
         | Op::QuickGelu
-        | Op::ReluSquared => one(elementwise::unary(&step.op, &x[0])),
+        | Op::ReluSquared => one(elementwise::unary(step, &x[0])),
         Op::Softmax { dim } => one(elementwise::softmax(&x[0], *dim)),
-        Op::Argmax { dim } => one(elementwise::argmax(&x[0], *dim)),
+        Op::Argmax { dim } => one(elementwise::argmax(step, &x[0], *dim)),
 
         Op::Transpose { perm: dims } | Op::Permute { dims } => {
             let dims: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
             one(Ok(x[0].permute(dims)?.contiguous()?))
         }
         Op::Reshape { shape } => one(layout::reshape(step, &x[0], shape)),
-        Op::Concat { axis } => one(Ok(Tensor::cat(x, *axis as usize)?)),
+        Op::Concat { axis } => one(layout::concat(x, *axis as usize)),
         Op::Split { axis, sizes } => layout::split(&x[0], *axis as usize, sizes),
         Op::Chunk { axis, chunks } => layout::chunk(&x[0], *axis as usize, *chunks as usize),
         Op::Slice { axis, start, end } => one(layout::slice(step, &x[0], *axis as usize, *start, *end)),
@@ -126,9 +132,26 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::CumSum { axis } => one(reduce::cumulative(step, &x[0], *axis)),
         Op::TopK { axis, k } => reduce::top_k(step, &x[0], *axis, *k),
         Op::BatchMatmul { transpose_b } => one(batch::batch_matmul(step, &x[0], &x[1], *transpose_b)),
+        Op::Kron => one(matrix::kron(step, &x[0], &x[1])),
+        Op::MatrixInverse => one(matrix::inverse(step, &x[0])),
+
+        Op::SinusoidalEmbed { dim } => one(position::sinusoidal(step, &x[0], *dim)),
+        Op::RelativePosEmbedding { buckets } => one(position::relative_bias(step, x, *buckets)),
+        Op::PosEmbed => one(position::pos_embed(step, &x[0], &x[1])),
+        Op::NoiseSchedule => position::noise_schedule(&x[0]),
+
+        Op::KvCompress { head_dim, bits } => one(kv_blocks::compress(step, &x[0], *head_dim, *bits)),
+        Op::KvDecompress { head_dim, bits } => one(kv_blocks::decompress(step, &x[0], *head_dim, *bits)),
+        Op::Quantize { dtype } => one(quantize::quantize(step, &x[0], *dtype)),
+        // Operands are decoded before any operation reads them.
+        Op::Dequantize => one(Ok(x[0].clone())),
 
         Op::RmsNorm { eps } => one(norm::rms(&x[0], &x[1], eps.get())),
         Op::LayerNorm { eps } => one(norm::layer(&x[0], &x[1], &x[2], eps.get())),
+        Op::BatchNorm { eps, .. } => one(norm::batch(x, eps.get())),
+        Op::GroupNorm { groups, eps } => one(norm::grouped(x, *groups as usize, eps.get())),
+        Op::InstanceNorm { eps } => one(x[0].dim(1).map_err(Into::into).and_then(|c| norm::grouped(x, c, eps.get()))),
+        Op::AdaLN => one(norm::adaptive(step, &x[0], &x[1], &x[2])),
         Op::FusedSkipNorm { eps } => {
             let sum = (&x[0] + &x[1])?;
             Ok(vec![norm::rms(&sum, &x[2], eps.get())?, sum])
@@ -150,15 +173,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::HostCall { .. } => one(host_call::host_call(step, x, frame)),
 
         Op::KvCache
-        | Op::KvCompress { .. }
-        | Op::KvDecompress { .. }
-        | Op::SinusoidalEmbed { .. }
-        | Op::RelativePosEmbedding { .. }
-        | Op::BatchNorm { .. }
-        | Op::GroupNorm { .. }
-        | Op::InstanceNorm { .. }
-        | Op::AdaLN
-        | Op::PRelu
         | Op::Conv1d { .. }
         | Op::Conv2d { .. }
         | Op::Conv3d { .. }
@@ -170,13 +184,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         | Op::PixelShuffle { .. }
         | Op::PixelUnshuffle { .. }
         | Op::PatchEmbed { .. }
-        | Op::Unpatchify
-        | Op::PosEmbed
-        | Op::NoiseSchedule
-        | Op::Quantize { .. }
-        | Op::Dequantize
-        | Op::Kron
-        | Op::MatrixInverse => Err(ExecutorError::Unsupported {
+        | Op::Unpatchify => Err(ExecutorError::Unsupported {
             op: step.op.name(),
             place: step.name.clone(),
             what: "this operation".into(),
