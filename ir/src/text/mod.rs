@@ -65,9 +65,12 @@ pub(crate) fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// What is wrong with a text in quotes, and at which offset; none where the closing quote is missing.
+pub(crate) type QuoteFault = (Option<usize>, &'static str);
+
 /// The text up to the quote that closes it, and the offset behind that quote; `rest` begins behind the
-/// opening one. The error says what is wrong and at which offset; none where the closing quote is missing.
-pub(crate) fn unquote(rest: &str) -> Result<(Cow<'_, str>, usize), (Option<usize>, &'static str)> {
+/// opening one.
+pub(crate) fn unquote(rest: &str) -> Result<(Cow<'_, str>, usize), QuoteFault> {
     let mut own: Option<String> = None;
     let mut chars = rest.char_indices();
     while let Some((at, c)) = chars.next() {
