@@ -30,7 +30,7 @@ pub use parse::{TextError, TextErrors, parse};
 pub use print::{Labels, Line, print};
 
 /// Whether `name` may stand after `%`, `output` or `@` without quotes.
-fn is_bare(name: &str) -> bool {
+pub(crate) fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_bare_byte)
 }
 
@@ -44,7 +44,7 @@ fn is_number(name: &str) -> bool {
 }
 
 /// Appends `text` in quotes, with `\"`, `\\`, `\n`, `\r`, `\t` and `\u{…}` for control characters.
-fn quote(out: &mut String, text: &str) {
+pub(crate) fn quote(out: &mut String, text: &str) {
     use std::fmt::Write as _;
     out.push('"');
     for c in text.chars() {
@@ -64,7 +64,7 @@ fn quote(out: &mut String, text: &str) {
 }
 
 /// Appends a name, quoted where it must be.
-fn name(out: &mut String, name: &str) {
+pub(crate) fn name(out: &mut String, name: &str) {
     if is_bare(name) {
         out.push_str(name);
     } else {
