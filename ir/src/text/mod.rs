@@ -32,7 +32,7 @@ pub use print::{Labels, Line, print};
 use std::borrow::Cow;
 
 /// Whether `name` may stand after `%`, `output` or `@` without quotes.
-fn is_bare(name: &str) -> bool {
+pub(crate) fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_bare_byte)
 }
 
@@ -122,7 +122,7 @@ fn unicode(chars: &mut std::str::CharIndices<'_>) -> Option<char> {
 }
 
 /// Appends a name, quoted where it must be.
-fn name(out: &mut String, name: &str) {
+pub(crate) fn name(out: &mut String, name: &str) {
     if is_bare(name) {
         out.push_str(name);
     } else {
