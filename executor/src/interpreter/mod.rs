@@ -3,11 +3,14 @@
 //! It is the oracle that every faster path is tested against, so it stays slow and obvious.
 
 pub(crate) mod attention;
+mod convolution;
 mod elementwise;
 pub(crate) mod layout;
 mod matrix;
 mod norm;
+mod picture;
 pub(crate) mod rope;
+mod sound;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
@@ -97,6 +100,23 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::FlashAttention { .. }
         | Op::Attention { .. } => one(attention::attention(step, x)),
 
+        Op::Conv1d { .. }
+        | Op::Conv2d { .. }
+        | Op::Conv3d { .. }
+        | Op::CausalConv1d { .. }
+        | Op::DepthwiseConv { .. }
+        | Op::PatchEmbed { .. } => one(convolution::convolution(step, x)),
+        Op::ConvTranspose1d { .. } | Op::ConvTranspose2d { .. } => one(convolution::transposed(step, x)),
+        Op::Pool { mode, kernel, stride, padding } => one(picture::pool(step, &x[0], *mode, kernel, stride, padding)),
+        Op::Interpolate { mode, scale } => one(picture::interpolate(step, &x[0], *mode, scale.get())),
+        Op::PixelShuffle { factor } => one(picture::pixel_shuffle(step, &x[0], *factor)),
+        Op::PixelUnshuffle { factor } => one(picture::pixel_unshuffle(step, &x[0], *factor)),
+        // The rule refuses it.
+        Op::Unpatchify => {
+            Err(layout::operand(step, "it carries no patch size; write Reshape and Permute instead".into()))
+        }
+        Op::LogMel { .. } => one(sound::log_mel(step, &x[0])),
+
         Op::KvCache
         | Op::KvCompress { .. }
         | Op::KvDecompress { .. }
@@ -107,18 +127,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::InstanceNorm { .. }
         | Op::AdaLN
         | Op::PRelu
-        | Op::Conv1d { .. }
-        | Op::Conv2d { .. }
-        | Op::Conv3d { .. }
-        | Op::ConvTranspose2d { .. }
-        | Op::CausalConv1d { .. }
-        | Op::DepthwiseConv { .. }
-        | Op::Pool { .. }
-        | Op::Interpolate { .. }
-        | Op::PixelShuffle { .. }
-        | Op::PixelUnshuffle { .. }
-        | Op::PatchEmbed { .. }
-        | Op::Unpatchify
         | Op::PosEmbed
         | Op::NoiseSchedule
         | Op::Quantize { .. }

@@ -4,7 +4,7 @@ pub mod payload;
 mod table;
 
 pub use payload::{Payload, Reader, Real};
-pub use table::{Interpolation, Op, PoolMode, SampleMethod, Scaling};
+pub use table::{Interpolation, MelLog, MelScale, Op, PoolMode, SampleMethod, Scaling};
 
 use crate::{RuleError, TensorType, shape::Context};
 use std::borrow::Cow;

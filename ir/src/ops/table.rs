@@ -8,7 +8,7 @@
 use super::payload::{Payload, Reader, Real, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
-use crate::shape::{attention, convolution, elementwise, layout, matrix, norm, other};
+use crate::shape::{attention, convolution, elementwise, layout, matrix, norm, other, sound};
 use Effect::{Pure, Random, State};
 
 choice! {
@@ -30,6 +30,28 @@ choice! {
         1 Bilinear "bilinear",
         /// The mean of the covered area.
         2 Area "area",
+    }
+}
+
+choice! {
+    /// How `LogMel` spaces its bands.
+    MelScale {
+        /// Slaney's scale, each band with the area 1: linear below 1000 Hz, logarithmic above.
+        0 Slaney "slaney",
+        /// `2595 · log10(1 + f/700)`, each band with the peak 1.
+        1 Htk "htk",
+    }
+}
+
+choice! {
+    /// What `LogMel` gives for the power of a band.
+    MelLog {
+        /// `(max(l, L − 8) + 4) / 4` with `l = log10(max(power, 1e-10))` and L the largest `l` of the item.
+        0 Whisper "whisper",
+        /// `ln(max(power, 1e-10))`.
+        1 Natural "natural",
+        /// The power.
+        2 Power "none",
     }
 }
 
@@ -241,8 +263,12 @@ operations! {
     212 ReluSquared ("x" -> "y") Pure elementwise::same, "`max(x, 0)²`.";
     230 Slice { axis: u32, start: i64, end: i64 } ("x" -> "y") Pure layout::slice, "Elements `start..end` along `axis`; negative counts from the end, and i64::MAX is the end.";
 
+    251 ConvTranspose1d { kernel: u32, stride: u32, padding: u32, output_padding: u32, dilation: u32, groups: u32 } ("x W b?" -> "y") Pure convolution::transposed, "Transposed 1-D convolution, weights `[in, out/groups, k]`; `output_padding` lengthens the result at its end.";
+
     270 RopeScaled { head_dim: u32, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the first `rope_dim` lanes of each head, with scaled frequencies; pairs are `(j, j + rope_dim/2)`, or `(2j, 2j + 1)` if `interleaved`; cosines and sines are multiplied by `attention_factor`.";
     280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";
+
+    291 LogMel { sample_rate: u32, fft: u32, hop: u32, mels: u32, low: Real, high: Real, scale: MelScale, log: MelLog } ("samples" -> "y") Pure sound::log_mel, "Mel spectrogram of `[N]` or `[B, N]` samples as `[mels, N/hop]` or `[B, mels, N/hop]`.";
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub(crate) mod layout;
 pub(crate) mod matrix;
 pub(crate) mod norm;
 pub(crate) mod other;
+pub(crate) mod sound;
 
 use crate::ops::Real;
 use crate::{DType, Dim, RuleError, Shape, TensorType};
