@@ -6,14 +6,17 @@
 use crate::cache::{Data, Part};
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::attention::numbers;
-use crate::interpreter::layout::ids_of;
+use crate::interpreter::layout::{ids_of, operand};
+use crate::interpreter::sizes::check_room;
 use crate::interpreter::{Frame, rope as positions};
 use crate::kernels::activation::{Activation, activate, gated};
 use crate::kernels::attention::attention as attend;
-use crate::kernels::{self, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows};
+use crate::kernels::{
+    self, AttentionMask, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows,
+};
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;
-use candle_core::{DType, Device, Tensor};
+use candle_core::{D, DType, Device, Tensor};
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
@@ -50,7 +53,7 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
             Some(kind) => one(run.map(x, |x, out| Ok(activate(kind, x, out, team)))),
             None => Ok(None),
         },
-        (Op::Rope { .. } | Op::RopeScaled { .. }, [Val::Tensor(x), pos]) if is_f32(x) && x.rank() == 3 => {
+        (Op::Rope { .. } | Op::RopeScaled { .. }, [Val::Tensor(x), pos]) if is_f32(x) => {
             let pos = pos.tensor(frame.caches)?;
             one(run.rope(x, &pos, frame))
         }
@@ -60,8 +63,8 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
             | Op::FlashAttention { .. }
             | Op::Attention { .. }
             | Op::SdpaCross { .. },
-            [Val::Tensor(q), k, v],
-        ) if is_f32(q) && q.rank() == 2 => run.attention(q, k, v, frame),
+            [Val::Tensor(q), k, v, mask @ ..],
+        ) if is_f32(q) => run.attention(q, [k, v], mask.first(), frame),
         _ => Ok(None),
     }
 }
@@ -147,15 +150,9 @@ impl Run<'_> {
         let mut dims = x.dims().to_vec();
         match dims.last_mut() {
             Some(last) if *last == k => *last = n,
-            _ => {
-                return Err(ExecutorError::Operand {
-                    op: self.step.op.name(),
-                    place: self.step.name.clone(),
-                    cause: format!("x has shape {:?}, expected rows of {k}", x.dims()),
-                });
-            }
+            _ => return Err(operand(self.step, format!("x has shape {:?}, expected rows of {k}", x.dims()))),
         }
-        Ok((x.elem_count() / k.max(1), dims))
+        Ok((dims.iter().rev().skip(1).product(), dims))
     }
 
     fn embed(&self, ids: &Tensor, weight: &Weight) -> Result<Tensor> {
@@ -169,16 +166,16 @@ impl Run<'_> {
     }
 
     fn rope(&self, x: &Tensor, pos: &Tensor, frame: &Frame<'_>) -> Result<Tensor> {
-        let (tokens, heads, width) = x.dims3()?;
-        let places = positions::positions(pos, tokens)?;
-        let table = positions::table(&self.step.op, &places, frame.length);
-        let (Some((angles, cos, sin)), true) = (table, places.len() == tokens) else {
-            return Err(ExecutorError::Operand {
-                op: self.step.op.name(),
-                place: self.step.name.clone(),
-                cause: format!("{} positions for {tokens} tokens", places.len()),
-            });
+        if x.elem_count() == 0 {
+            return Ok(x.clone());
+        }
+        let places = positions::places(self.step, x, pos, frame)?;
+        let Some((angles, cos, sin)) = positions::table(&self.step.op, &places, frame.length) else {
+            return Err(operand(self.step, "no rotary embedding".into()));
         };
+        let width = x.dim(D::Minus1)?;
+        // Of [B, heads, tokens, head_dim] each head is a text of one head.
+        let heads = if x.rank() == 4 { 1 } else { x.elem_count() / (places.len() * width) };
         let rotary = 2 * angles.frequencies.len();
         let layout = match self.step.op {
             Op::RopeScaled { interleaved: true, .. } => RopeLayout::Interleaved,
@@ -186,15 +183,13 @@ impl Run<'_> {
         };
         self.map(x, |x, out| {
             out.copy_from_slice(x);
-            Ok(kernels::rope(out, heads, width, rotary, layout, &cos, &sin, self.team))
+            let mut texts = out.chunks_exact_mut(places.len() * heads * width);
+            Ok(texts.try_for_each(|text| kernels::rope(text, heads, width, rotary, layout, &cos, &sin, self.team)))
         })
     }
 
-    fn attention(&self, q: &Tensor, k: &Val, v: &Val, frame: &Frame<'_>) -> Outcome {
+    fn attention(&self, q: &Tensor, [k, v]: [&Val; 2], mask: Option<&Val>, frame: &Frame<'_>) -> Outcome {
         let Some(n) = numbers(&self.step.op) else { return Ok(None) };
-        if n.window > 0 && !n.causal {
-            return Ok(None);
-        }
         let spec = AttentionSpec {
             heads: n.heads,
             kv_heads: n.kv_heads,
@@ -204,25 +199,77 @@ impl Run<'_> {
             scale: n.scale,
             softcap: (n.softcap > 0.0).then_some(n.softcap),
         };
-        let s = q.elem_count() / (n.heads * n.head_dim);
+        let mask = mask.map(|m| m.tensor(frame.caches)).transpose()?;
+        let mask = mask.as_ref();
         let y = match (k, v) {
-            (Val::Cache(a, Part::Key), Val::Cache(b, Part::Value)) if a == b => {
+            (Val::Cache(a, Part::Key), Val::Cache(b, Part::Value)) if a == b && q.rank() == 2 => {
                 let cache = &frame.caches[*a as usize];
-                match (cache.side(Part::Key).0, cache.side(Part::Value).0) {
-                    (Data::F32(k), Data::F32(v)) => self.attend(&spec, q, s, k, v)?,
-                    (Data::F16(k), Data::F16(v)) => self.attend(&spec, q, s, k, v)?,
-                    (Data::F32(_), Data::F16(_)) | (Data::F16(_), Data::F32(_)) => return Ok(None),
+                match (cache.side(Part::Key), cache.side(Part::Value)) {
+                    (Data::F32(k), Data::F32(v)) => self.attend(&spec, q, k, v, mask)?,
+                    (Data::F16(k), Data::F16(v)) => self.attend(&spec, q, k, v, mask)?,
+                    // Mixed sides, or blocks that the graph has yet to decompress.
+                    (Data::F32(_) | Data::F16(_) | Data::Bytes(_), _) => return Ok(None),
                 }
             }
             _ => {
                 let (k, v) = (k.tensor(frame.caches)?, v.tensor(frame.caches)?);
-                with_slice(&k, |k| with_slice(&v, |v| self.attend(&spec, q, s, k, v)))???
+                if q.rank() == 4 {
+                    self.attend_batch(&spec, q, &k, &v, mask)?
+                } else {
+                    with_slice(&k, |k| with_slice(&v, |v| self.attend(&spec, q, k, v, mask)))???
+                }
             }
         };
         Ok(Some(vec![Val::Tensor(y)]))
     }
 
-    fn attend<T: KvElement>(&self, spec: &AttentionSpec, q: &Tensor, s: usize, k: &[T], v: &[T]) -> Result<Tensor> {
-        self.map(q, |q, out| Ok(attend(spec, q, s, k, v, None, out, self.team)))
+    /// q, k and v with the rows of each token together.
+    fn attend<T: KvElement>(
+        &self,
+        spec: &AttentionSpec,
+        q: &Tensor,
+        k: &[T],
+        v: &[T],
+        mask: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let (s, t) = (q.elem_count() / (spec.heads * spec.head_dim), k.len() / (spec.kv_heads * spec.head_dim));
+        let mask = mask.map(|m| self.mask(m, spec.heads, s, t)).transpose()?;
+        let mask = mask.as_ref().map(|(values, per_head)| AttentionMask { values, per_head: *per_head });
+        self.map(q, |q, out| Ok(attend(spec, q, s, k, v, mask, out, self.team)))
+    }
+
+    /// `[B, heads, tokens, head_dim]`: one text of the batch after another.
+    fn attend_batch(
+        &self,
+        spec: &AttentionSpec,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        mask: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let mut texts = Vec::new();
+        for b in 0..q.dim(0)? {
+            let one = |x: &Tensor| x.narrow(0, b, 1)?.squeeze(0)?.transpose(0, 1)?.contiguous();
+            let mask = match mask {
+                Some(m) if m.rank() == 4 => Some(m.narrow(0, b.min(m.dim(0)?.saturating_sub(1)), 1)?.squeeze(0)?),
+                other => other.cloned(),
+            };
+            let (q, k, v) = (one(q)?, one(k)?, one(v)?);
+            let y = with_slice(&k, |k| with_slice(&v, |v| self.attend(spec, &q, k, v, mask.as_ref())))???;
+            texts.push(y.transpose(0, 1)?);
+        }
+        if texts.is_empty() {
+            return Ok(q.clone());
+        }
+        Ok(Tensor::stack(&texts, 0)?)
+    }
+
+    /// A mask spread to `[heads, s, t]`, or to `[1, s, t]` where the heads share it; and whether they
+    /// do not.
+    fn mask(&self, mask: &Tensor, heads: usize, s: usize, t: usize) -> Result<(Vec<f32>, bool)> {
+        let per_head = mask.rank() == 3 && mask.dim(0)? != 1;
+        let full = [if per_head { heads } else { 1 }, s, t];
+        check_room(self.step, "a mask", &full)?;
+        Ok((mask.broadcast_as(&full)?.flatten_all()?.to_vec1()?, per_head))
     }
 }

@@ -116,14 +116,14 @@ fn empty_operands_and_far_sizes_neither_stop_nor_fill_the_machine() {
         "f32[1, 3, 2, 2]",
         &[1, 3, 2, 2],
     );
-    let far = "W has the shape [0, 1, 4294967295, 4294967295], more than";
+    let far = "W of [0, 1, 4294967295, 4294967295] values is too large";
     let types = ["1, 1, H, H", "0, 1, 4294967295, 4294967295"];
     fails(conv([u32::MAX; 2], [1 << 31; 2]), &types, &[&[1, 1, 1, 1], &[0, 1, 4294967295, 4294967295]], far);
     fails(
         conv([1, 1], [u32::MAX, 0]),
         &["1, 1, H, 1", "1, 1, 1, 1"],
         &[&[1, 1, 1, 1], &[1, 1, 1, 1]],
-        "elements; use smaller sizes",
+        "elements are possible",
     );
     let up = Op::ConvTranspose1d { kernel: 2, stride: 3, padding: 0, output_padding: 2, dilation: 1, groups: 1 };
     gives(up, &["1, 0, L", "0, 2, 2", "2"], &[&[1, 0, 2], &[0, 2, 2], &[2]], "f32[1, 2, 3*L + 1]", &[1, 2, 7]);
@@ -131,5 +131,5 @@ fn empty_operands_and_far_sizes_neither_stop_nor_fill_the_machine() {
         Op::Pool { mode: PoolMode::Average, kernel: [u32::MAX - 1; 2], stride: [1, 1], padding: [(1 << 31) - 1; 2] };
     gives(pool, &["1, 1, H, H"], &[&[1, 1, 2, 2]], "f32[1, 1, H + 1, H + 1]", &[1, 1, 3, 3]);
     let size = Op::Interpolate { mode: Interpolation::Bilinear, scale: 1e12.into() };
-    fails(size, &["1, 1, H, H"], &[&[1, 1, 2, 2]], "elements; use smaller sizes");
+    fails(size, &["1, 1, H, H"], &[&[1, 1, 2, 2]], "elements are possible");
 }

@@ -30,6 +30,8 @@ const CHECK_DATA: &[&str] = &[
     "NonMaxSuppression",
     "KvDecompress",
     "LogMel",
+    "Quantize",
+    "Div",
 ];
 
 struct NoWeights;

@@ -236,6 +236,17 @@ impl Dim {
         Some(total)
     }
 
+    /// The one symbol of a dimension such as `2*S + 1` and its value where the dimension is `size`;
+    /// `None` where no whole number that is not negative gives it, or there is not just one symbol.
+    pub fn solve(&self, size: i64) -> Option<(String, i64)> {
+        let &[symbol] = self.symbols().as_slice() else { return None };
+        let at = |n: i64| self.evaluate(&Bindings::from([(symbol.to_owned(), n)]));
+        let (zero, one) = (at(0)?, at(1)?);
+        let (step, rest) = (one.checked_sub(zero)?, size.checked_sub(zero)?);
+        let value = rest.checked_div(step)?;
+        (value >= 0 && at(value)? == size).then(|| (symbol.to_owned(), value))
+    }
+
     /// The dimension with `name` replaced by `by`; `None` on overflow.
     pub fn substitute(&self, name: &str, by: &Dim) -> Option<Dim> {
         let terms = match &self.0 {
@@ -289,6 +300,17 @@ mod tests {
         // What cancels to a symbol or a constant is one.
         assert_eq!(a.sub(&p.mul(&4.into()).unwrap()).unwrap().div_exact(&4.into()).unwrap(), s);
         assert_eq!(s.sub(&s).unwrap(), 0.into());
+    }
+
+    #[test]
+    fn solves_for_one_symbol() {
+        let solved = |text: &str, size| text.parse::<Dim>().unwrap().solve(size).map(|(_, n)| n);
+        assert_eq!(solved("S", 5), Some(5));
+        assert_eq!(solved("2*S + 1", 7), Some(3));
+        assert_eq!(solved("2*S + 1", 8), None);
+        assert_eq!(solved("S + 3", 2), None);
+        assert_eq!(solved("S + T", 2), None);
+        assert_eq!(solved("4", 4), None);
     }
 
     #[test]

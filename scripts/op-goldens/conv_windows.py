@@ -84,9 +84,9 @@ bad("Conv3d", three, ["f32[1, 3, 8, 8, 8]", "i64[4, 3, 1, 1, 1]"], "W has the ty
 
 # Sizes that only a hostile payload asks for.
 far = attributes(kernel=1, stride=1, padding=4294967295, dilation=1, groups=1)
-fault("Conv1d", "far", far, {"x": rand(1, 1, 2), "W": rand(1, 1, 1)}, "elements; use smaller sizes")
+fault("Conv1d", "far", far, {"x": rand(1, 1, 2), "W": rand(1, 1, 1)}, "elements are possible")
 far = attributes(kernel=[1, 1], stride=[1, 1], padding=[100000, 100000], dilation=[1, 1], groups=1)
-fault("Conv2d", "far", far, {"x": rand(1, 1, 1, 1), "W": rand(1, 1, 1, 1)}, "elements; use smaller sizes")
+fault("Conv2d", "far", far, {"x": rand(1, 1, 1, 1), "W": rand(1, 1, 1, 1)}, "elements are possible")
 
 
 def causal(name, channels, out, per_group, kernel, length, kinds=("ordinary",), bias=True):
@@ -202,6 +202,6 @@ bad("ConvTranspose2d", up | {"padding": "[9, 0]"}, ["f32[1, 8, 5, 5]", "f32[8, 3
 bad("ConvTranspose2d", up, ["f32[1, 8, 5, 5]", "f32[8, 3, 4, 3]"], "dimension 3 of W is 3, expected 4")
 bad("ConvTranspose2d", up, ["f32[1, 8, 5, 5]", "bool[8, 3, 4, 4]"], "W has the type bool")
 far = attributes(kernel=[1, 1], stride=[4294967295, 4294967295], padding=[0, 0])
-fault("ConvTranspose2d", "far", far, {"x": rand(1, 1, 2, 2), "W": rand(1, 1, 1, 1)}, "elements; use smaller sizes")
+fault("ConvTranspose2d", "far", far, {"x": rand(1, 1, 2, 2), "W": rand(1, 1, 1, 1)}, "elements are possible")
 
 write()

@@ -2,7 +2,9 @@
 
 use super::elementwise::softmax;
 use super::layout::operand;
+use super::sizes::check_room;
 use crate::error::Result;
+use crate::kernels::softmax::MASKED;
 use candle_core::{Device, Tensor};
 use tallow_compiler::Step;
 use tallow_ir::Op;
@@ -50,7 +52,8 @@ pub(crate) fn numbers(op: &Op) -> Option<Numbers> {
     })
 }
 
-/// q, k, v and an optional additive mask; the result has q's form.
+/// q, k, v and an optional additive mask; the result has q's form. A key that the mask sets to
+/// [`MASKED`] or less is hidden, and a query that sees no key gives zeros.
 pub(super) fn attention(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let Some(n) = numbers(&step.op) else { return Err(operand(step, "no attention".into())) };
     let q = heads_first(&x[0], n.heads, n.head_dim)?;
@@ -58,6 +61,7 @@ pub(super) fn attention(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let v = heads_first(&x[2], n.kv_heads, n.head_dim)?;
     let (batch, _, s, d) = q.dims4()?;
     let t = k.dim(2)?;
+    check_room(step, "a matrix of scores", &[batch, n.heads, s, t])?;
     // Grouped heads repeat consecutively.
     let spread = |x: &Tensor| -> Result<Tensor> {
         let group = n.heads / n.kv_heads;
@@ -69,11 +73,11 @@ pub(super) fn attention(step: &Step, x: &[Tensor]) -> Result<Tensor> {
         let cap = f64::from(n.softcap);
         scores = ((scores / cap)?.tanh()? * cap)?;
     }
-    if let Some(mask) = visible(s, t, &n) {
-        scores = scores.broadcast_add(&Tensor::from_vec(mask, (s, t), &Device::Cpu)?)?;
-    }
     if let Some(mask) = x.get(3) {
-        scores = scores.broadcast_add(mask)?;
+        scores = hide(&scores.broadcast_add(mask)?, &mask.le(MASKED)?)?;
+    }
+    if let Some(hidden) = hidden(s, t, &n) {
+        scores = hide(&scores, &Tensor::from_vec(hidden, (s, t), &Device::Cpu)?)?;
     }
     let y = softmax(&scores, -1)?.matmul(&v)?;
     if x[0].rank() == 4 {
@@ -91,22 +95,28 @@ fn heads_first(x: &Tensor, heads: usize, head_dim: usize) -> Result<Tensor> {
     Ok(x.reshape((1, tokens, heads, head_dim))?.transpose(1, 2)?.contiguous()?)
 }
 
-/// The additive mask `[s, t]` of causality and window; `None` where everything is visible. Query
+/// Negative infinity in the places of `hidden` (not 0), which broadcasts.
+fn hide(scores: &Tensor, hidden: &Tensor) -> Result<Tensor> {
+    let none = Tensor::full(f32::NEG_INFINITY, scores.shape(), scores.device())?;
+    Ok(hidden.broadcast_as(scores.shape())?.where_cond(&none, scores)?)
+}
+
+/// What causality and window hide, `[s, t]` of 0 and 1; `None` where everything is visible. Query
 /// `i` stands at key `t − s + i`.
-fn visible(s: usize, t: usize, n: &Numbers) -> Option<Vec<f32>> {
+fn hidden(s: usize, t: usize, n: &Numbers) -> Option<Vec<u8>> {
     if !n.causal && n.window == 0 {
         return None;
     }
-    let mut mask = Vec::with_capacity(s * t);
+    let mut hidden = Vec::with_capacity(s * t);
     for i in 0..s {
         let here = (t + i) as i64 - s as i64;
         for j in 0..t as i64 {
             let late = n.causal && j > here;
             let early = n.window > 0 && j <= here - n.window as i64;
-            mask.push(if late || early { f32::NEG_INFINITY } else { 0.0 });
+            hidden.push(u8::from(late || early));
         }
     }
-    Some(mask)
+    Some(hidden)
 }
 
 #[cfg(test)]
@@ -120,12 +130,12 @@ mod tests {
     #[test]
     fn a_window_of_w_sees_w_keys_and_the_last_query_meets_the_last_key() {
         let seen = |s, t, n: &Numbers| -> Vec<usize> {
-            let mask = visible(s, t, n).unwrap();
-            mask.chunks(t).map(|row| row.iter().filter(|&&m| m == 0.0).count()).collect()
+            let hidden = hidden(s, t, n).unwrap();
+            hidden.chunks(t).map(|row| row.iter().filter(|&&m| m == 0).count()).collect()
         };
         assert_eq!(seen(3, 5, &numbers(true, 0)), [3, 4, 5]);
         assert_eq!(seen(3, 5, &numbers(true, 2)), [2, 2, 2]);
         assert_eq!(seen(2, 2, &numbers(true, 3)), [1, 2]);
-        assert!(visible(2, 2, &numbers(false, 0)).is_none());
+        assert!(hidden(2, 2, &numbers(false, 0)).is_none());
     }
 }

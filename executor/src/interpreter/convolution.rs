@@ -2,6 +2,8 @@
 //! matrix of weights multiplies; transposed convolutions multiply first and then spread.
 
 use super::layout::operand;
+use super::limits::elements;
+use super::sizes::check_room;
 use crate::error::Result;
 use crate::value::with_slice;
 use candle_core::{Device, Tensor};
@@ -9,8 +11,6 @@ use std::ops::Range;
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
-/// The most elements of one result: sizes come from payloads, which may be hostile.
-const MAX_ELEMENTS: usize = 1 << 30;
 /// About how many elements are gathered at a time.
 const BLOCK: usize = 1 << 22;
 
@@ -66,19 +66,6 @@ impl Window {
     }
 }
 
-/// The number of elements of a shape, or an error where it is too large; zeros count as ones, so that
-/// no product of sizes overflows later.
-pub(super) fn room(step: &Step, what: &str, dims: &[usize]) -> Result<usize> {
-    let size = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1))).filter(|&n| n <= MAX_ELEMENTS);
-    match size {
-        Some(_) => Ok(dims.iter().product()),
-        None => {
-            let cause = format!("{what} has the shape {dims:?}, more than {MAX_ELEMENTS} elements; use smaller sizes");
-            Err(operand(step, cause))
-        }
-    }
-}
-
 /// Every convolution that is not transposed. x `[N, C, spatial…]`, W `[out, C/groups, kernel…]`.
 pub(super) fn convolution(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let channels = x[0].dim(1)?;
@@ -117,9 +104,9 @@ pub(super) fn convolution(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let places = windows.iter().zip(sizes).map(|(w, &n)| w.places(step, n)).collect::<Result<Vec<_>>>()?;
     let mut dims = vec![x[0].dim(0)?, x[1].dim(0)?];
     dims.extend(&places);
-    let mut y = vec![0f32; room(step, "the result", &dims)?];
+    let mut y = vec![0f32; elements(step, &dims)?];
     let grid = Grid { windows: three(&windows, Window::NONE), sizes: three(sizes, 1), places: three(&places, 1) };
-    room(step, "W", x[1].dims())?;
+    check_room(step, "W", x[1].dims())?;
     let k = x[1].dim(1)? * taps.iter().product::<usize>();
     if !y.is_empty() && k > 0 {
         let weights = x[1].contiguous()?.reshape((groups, dims[1] / groups, k))?;
@@ -159,10 +146,11 @@ pub(super) fn transposed(step: &Step, x: &[Tensor]) -> Result<Tensor> {
             _ => return Err(operand(step, format!("padding {} leaves nothing of the size {n}", w.before))),
         }
     }
-    let mut y = vec![0f32; room(step, "the result", &dims)?];
+    let mut y = vec![0f32; elements(step, &dims)?];
     let grid = Grid { windows: three(&windows, Window::NONE), sizes: three(&dims[2..], 1), places: three(places, 1) };
-    room(step, "W", x[1].dims())?;
-    let all = room(step, "x", x[0].dims()).map(|_| places.iter().product::<usize>())?;
+    check_room(step, "W", x[1].dims())?;
+    check_room(step, "x", x[0].dims())?;
+    let all: usize = places.iter().product();
     if !y.is_empty() && channels > 0 && all > 0 {
         let rows = per_group * taps.iter().product::<usize>();
         // [groups, out/groups · taps, C/groups]

@@ -1,12 +1,24 @@
 //! Elementwise operations, gates, and those along one dimension.
 
-use super::matrix;
+use super::layout::operand;
+use super::sizes::broadcast;
+use super::{integers, matrix};
 use crate::error::Result;
-use candle_core::{D, DType, Tensor};
+use crate::kernels::softmax::MASKED;
+use candle_core::Tensor;
+use tallow_compiler::Step;
 use tallow_ir::Op;
 
 /// Operations of one operand. The caller passes no other.
-pub(super) fn unary(op: &Op, x: &Tensor) -> Result<Tensor> {
+pub(super) fn unary(step: &Step, x: &Tensor) -> Result<Tensor> {
+    if integers::is_integer(x) {
+        return integers::unary(step, x);
+    }
+    real(step, &step.op, x)
+}
+
+/// [`unary`] `op` of real numbers. A NaN that goes in comes out.
+fn real(step: &Step, op: &Op, x: &Tensor) -> Result<Tensor> {
     Ok(match op {
         Op::Clamp { min, max } => {
             let x = min.map_or(Ok(x.clone()), |m| x.maximum(m.get()))?;
@@ -15,15 +27,19 @@ pub(super) fn unary(op: &Op, x: &Tensor) -> Result<Tensor> {
         Op::NanToNum { nan, posinf, neginf } => {
             let pick =
                 |mask: Tensor, with: f32, x: &Tensor| mask.where_cond(&Tensor::full(with, x.shape(), x.device())?, x);
-            let x = pick(x.ne(x)?, nan.get(), x)?;
-            let x = pick(x.eq(f32::INFINITY)?, posinf.get(), &x)?;
-            pick(x.eq(f32::NEG_INFINITY)?, neginf.get(), &x)?
+            let (is_nan, is_high, is_low) = (x.ne(x)?, x.eq(f32::INFINITY)?, x.eq(f32::NEG_INFINITY)?);
+            let x = pick(is_nan, nan.get(), x)?;
+            let x = pick(is_high, posinf.get(), &x)?;
+            pick(is_low, neginf.get(), &x)?
         }
         Op::Silu => (x * sigmoid(x)?)?,
         Op::Gelu { approximate: true } => x.gelu()?,
         Op::Gelu { approximate: false } => x.gelu_erf()?,
-        Op::Relu => x.relu()?,
-        Op::LeakyRelu { slope } => (x.relu()? - (x.neg()?.relu()? * f64::from(slope.get()))?)?,
+        Op::Relu => x.maximum(0f32)?,
+        Op::LeakyRelu { slope } => {
+            let slope = f64::from(slope.get());
+            each(x, |v| if v > 0.0 { v } else { v * slope })?
+        }
         Op::Sigmoid => sigmoid(x)?,
         Op::Tanh => x.tanh()?,
         Op::AddScalar { value } => (x + f64::from(value.get()))?,
@@ -36,57 +52,132 @@ pub(super) fn unary(op: &Op, x: &Tensor) -> Result<Tensor> {
         Op::Cos => x.cos()?,
         Op::Erf => x.erf()?,
         // log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
-        Op::Softplus => (x.relu()? + (x.abs()?.neg()?.exp()? + 1.0)?.log()?)?,
+        Op::Softplus => each(x, |v| (-v.abs()).exp().ln_1p() + if v < 0.0 { 0.0 } else { v })?,
         Op::Abs => x.abs()?,
         Op::QuickGelu => (x * sigmoid(&(x * 1.702)?)?)?,
-        Op::ReluSquared => x.relu()?.sqr()?,
-        other => return Err(candle_core::Error::Msg(format!("{} is no unary operation", other.name())).into()),
+        Op::ReluSquared => x.maximum(0f32)?.sqr()?,
+        other => return Err(operand(step, format!("{} is no unary operation", other.name()))),
     })
+}
+
+/// `f` of each value, in double precision.
+pub(super) fn each(x: &Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor> {
+    let values: Vec<f32> = list(x)?.into_iter().map(|v| f(f64::from(v)) as f32).collect();
+    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
+}
+
+/// The values of a real tensor in row-major order.
+pub(super) fn list(x: &Tensor) -> Result<Vec<f32>> {
+    Ok(x.flatten_all()?.to_vec1()?)
 }
 
 fn sigmoid(x: &Tensor) -> candle_core::Result<Tensor> {
     (x.neg()?.exp()? + 1.0)?.recip()
 }
 
+/// Sum, difference, product or quotient of two operands, with NumPy broadcasting.
+pub(super) fn binary(step: &Step, op: &Op, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if integers::is_integer(a) {
+        return integers::binary(step, op, a, b);
+    }
+    broadcast(step, a, b)?;
+    Ok(match op {
+        Op::Add => a.broadcast_add(b)?,
+        Op::Sub => a.broadcast_sub(b)?,
+        Op::Mul => a.broadcast_mul(b)?,
+        Op::Div => a.broadcast_div(b)?,
+        other => return Err(operand(step, format!("{} is no operation of two operands", other.name()))),
+    })
+}
+
 /// `act(gate) · up`, in the two-operand form or with the products.
-pub(super) fn gated(op: &Op, x: &[Tensor]) -> Result<Tensor> {
+pub(super) fn gated(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let (gate, up) = match x {
         [gate, up] => (gate.clone(), up.clone()),
         _ => (matrix::matmul(&x[0], &x[1])?, matrix::matmul(&x[0], &x[2])?),
     };
-    let gate = match op {
-        Op::GeGlu => unary(&Op::Gelu { approximate: false }, &gate)?,
-        Op::Glu => unary(&Op::Sigmoid, &gate)?,
-        _ => unary(&Op::Silu, &gate)?,
+    let activation = match step.op {
+        Op::GeGlu => Op::Gelu { approximate: false },
+        Op::Glu => Op::Sigmoid,
+        _ => Op::Silu,
     };
-    let y = (gate * up)?;
+    let y = (real(step, &activation, &gate)? * up)?;
     match x.get(3) {
         Some(down) => matrix::matmul(&y, down),
         None => Ok(y),
     }
 }
 
-/// Exponentials that sum to 1 along `dim`; a row of negative infinities gives zeros.
-pub(super) fn softmax(x: &Tensor, dim: i32) -> Result<Tensor> {
-    let dim = at(x, dim);
-    let top = x.max_keepdim(dim)?.maximum(f32::MIN)?;
-    let e = x.broadcast_sub(&top)?.exp()?;
-    let sum = e.sum_keepdim(dim)?.maximum(f32::MIN_POSITIVE)?;
-    Ok(e.broadcast_div(&sum)?)
+/// `x` where positive, else `slope · x`: one slope, or one per channel, which is dimension 1, or
+/// the last of a matrix.
+pub(super) fn prelu(step: &Step, x: &Tensor, slope: &Tensor) -> Result<Tensor> {
+    let (mut values, slopes) = (list(x)?, list(slope)?);
+    let channel = if x.rank() > 2 { 1 } else { x.rank().saturating_sub(1) };
+    let channels = x.dims().get(channel).copied().unwrap_or(1);
+    if slopes.len() != 1 && slopes.len() != channels {
+        return Err(operand(step, format!("{} slopes for {channels} channels", slopes.len())));
+    }
+    let stride = x.dims().iter().skip(channel + 1).product::<usize>().max(1);
+    for (i, value) in values.iter_mut().enumerate() {
+        let slope = slopes[if slopes.len() == 1 { 0 } else { i / stride % channels }];
+        *value = if *value > 0.0 { *value } else { *value * slope };
+    }
+    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
 }
 
-/// Index of the first largest value along `dim`.
-pub(super) fn argmax(x: &Tensor, dim: i32) -> Result<Tensor> {
-    let dim = at(x, dim);
-    let last = x.rank() - 1;
-    let x = x.transpose(dim, last)?.contiguous()?;
-    let top = x.max_keepdim(D::Minus1)?;
-    let n = x.dim(D::Minus1)?;
-    // The first place that holds the maximum: count down so that the earliest scores highest.
-    let place = Tensor::arange(0u32, n as u32, x.device())?.to_dtype(DType::F32)?.affine(-1.0, n as f64)?;
-    let hits = x.broadcast_eq(&top)?.to_dtype(DType::F32)?.broadcast_mul(&place)?;
-    let first = hits.max_keepdim(D::Minus1)?.affine(-1.0, n as f64)?.to_dtype(DType::I64)?;
-    Ok(first.transpose(dim, last)?.squeeze(dim)?.contiguous()?)
+/// Exponentials that sum to 1 along `dim`. A row without a value above [`MASKED`] gives zeros.
+pub(super) fn softmax(x: &Tensor, dim: i32) -> Result<Tensor> {
+    let (dim, last) = (at(x, dim), x.rank() - 1);
+    let rows = x.transpose(dim, last)?.contiguous()?;
+    let mut values = list(&rows)?;
+    for row in values.chunks_mut(x.dim(dim)?.max(1)) {
+        let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        if top <= MASKED && !row.iter().any(|v| v.is_nan()) {
+            row.fill(0.0);
+            continue;
+        }
+        let mut sum = 0f64;
+        for value in &mut *row {
+            *value = (*value - top).exp();
+            sum += f64::from(*value);
+        }
+        for value in row {
+            *value = (f64::from(*value) / sum) as f32;
+        }
+    }
+    Ok(Tensor::from_vec(values, rows.shape(), x.device())?.transpose(dim, last)?.contiguous()?)
+}
+
+/// Index of the first largest value along `dim`; a NaN is larger than any number, as in PyTorch.
+///
+/// # Errors
+/// An empty dimension.
+pub(super) fn argmax(step: &Step, x: &Tensor, dim: i32) -> Result<Tensor> {
+    let (dim, last) = (at(x, dim), x.rank() - 1);
+    let rows = x.transpose(dim, last)?.contiguous()?;
+    let n = x.dim(dim)?;
+    if n == 0 {
+        return Err(operand(step, format!("dimension {dim} of {:?} is empty, so nothing is the largest", x.dims())));
+    }
+    let places: Vec<i64> = if integers::is_integer(x) {
+        integers::list(&rows)?.chunks(n).map(|row| first_largest(row, |a, b| a > b)).collect()
+    } else {
+        list(&rows)?.chunks(n).map(|row| first_largest(row, |a, b| a > b || (a.is_nan() && !b.is_nan()))).collect()
+    };
+    let mut dims = rows.dims().to_vec();
+    dims[last] = 1;
+    Ok(Tensor::from_vec(places, dims, x.device())?.transpose(dim, last)?.squeeze(dim)?.contiguous()?)
+}
+
+/// The place of the first value that none beats.
+fn first_largest<T: Copy>(row: &[T], beats: impl Fn(T, T) -> bool) -> i64 {
+    let mut best = 0;
+    for (i, &value) in row.iter().enumerate() {
+        if beats(value, row[best]) {
+            best = i;
+        }
+    }
+    best as i64
 }
 
 fn at(x: &Tensor, dim: i32) -> usize {

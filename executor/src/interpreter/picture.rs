@@ -1,7 +1,8 @@
 //! Pictures `[N, C, H, W]`: pools, other sizes, and channels to space.
 
-use super::convolution::{Window, room};
+use super::convolution::Window;
 use super::layout::operand;
+use super::limits::elements;
 use crate::error::Result;
 use crate::value::with_slice;
 use candle_core::{Device, Tensor};
@@ -28,7 +29,7 @@ pub(super) fn pool(
         (first.max(0) as usize).min(end)..end
     };
     let area = f64::from(kernel[0]) * f64::from(kernel[1]);
-    let mut y = Vec::with_capacity(room(step, "the result", &[n, c, rows, columns])?);
+    let mut y = Vec::with_capacity(elements(step, &[n, c, rows, columns])?);
     with_slice(x, |x| {
         for plane in planes(x, n * c, h * w) {
             for (i, j) in places(rows, columns) {
@@ -62,7 +63,7 @@ pub(super) fn interpolate(step: &Step, x: &Tensor, mode: Interpolation, scale: f
         }
     };
     let (rows, columns) = (size(h)?, size(w)?);
-    let mut y = Vec::with_capacity(room(step, "the result", &[n, c, rows, columns])?);
+    let mut y = Vec::with_capacity(elements(step, &[n, c, rows, columns])?);
     let (down, right): (Vec<Source>, Vec<Source>) = match n * c {
         0 => (Vec::new(), Vec::new()),
         _ => (
@@ -136,7 +137,7 @@ pub(super) fn pixel_shuffle(step: &Step, x: &Tensor, factor: u32) -> Result<Tens
     let f = factor as usize;
     match f.checked_mul(f) {
         Some(square) if square > 0 && c % square == 0 => {
-            room(step, "the result", &[n, c / square, h.saturating_mul(f), w.saturating_mul(f)])?;
+            elements(step, &[n, c / square, h.saturating_mul(f), w.saturating_mul(f)])?;
             let parts = x.contiguous()?.reshape(vec![n, c / square, f, f, h, w])?;
             Ok(parts.permute(vec![0, 1, 4, 2, 5, 3])?.contiguous()?.reshape((n, c / square, h * f, w * f))?)
         }
@@ -152,7 +153,7 @@ pub(super) fn pixel_unshuffle(step: &Step, x: &Tensor, factor: u32) -> Result<Te
         return Err(operand(step, format!("x is {h} by {w}, no multiples of {factor}")));
     }
     let channels = c.saturating_mul(f).saturating_mul(f);
-    room(step, "the result", &[n, channels, h / f, w / f])?;
+    elements(step, &[n, channels, h / f, w / f])?;
     let parts = x.contiguous()?.reshape(vec![n, c, h / f, f, w / f, f])?;
     Ok(parts.permute(vec![0, 1, 3, 5, 2, 4])?.contiguous()?.reshape((n, channels, h / f, w / f))?)
 }

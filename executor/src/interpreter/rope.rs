@@ -8,19 +8,54 @@ use tallow_compiler::Step;
 use tallow_ir::Op;
 use tallow_ir::rope::{Angles, angles};
 
-/// Positions of the tokens of a call: the injected scalar counts up, a longer `pos` is taken as it is.
-pub(crate) fn positions(pos: &Tensor, tokens: usize) -> Result<Vec<i64>> {
-    let given = pos.flatten_all()?.to_dtype(DType::I64)?.to_vec1::<i64>()?;
-    Ok(match given.as_slice() {
-        [first] => (0..tokens as i64).map(|i| first + i).collect(),
-        _ => given,
-    })
+/// One position for each token of x `[tokens, heads, head_dim]`, `[tokens · heads, head_dim]` or
+/// `[B, heads, tokens, head_dim]`: a single `pos`, as the session injects it, counts up from token to
+/// token; a longer one is taken as it is. Rows without tokens of their own have those of `pos`, else
+/// those of the call.
+///
+/// # Errors
+/// Positions that are no whole numbers, or not one for each token.
+pub(crate) fn places(step: &Step, x: &Tensor, pos: &Tensor, frame: &Frame<'_>) -> Result<Vec<i64>> {
+    let given = whole(step, pos)?;
+    let tokens = match *x.dims() {
+        [tokens, _, _] | [_, _, tokens, _] => tokens,
+        // Rows are token-major: row r belongs to token r / heads.
+        [rows, _] => {
+            let tokens = if given.len() == 1 { frame.tokens } else { given.len() };
+            if rows.checked_rem(tokens).unwrap_or(rows) != 0 {
+                return Err(operand(step, format!("{rows} rows do not divide into {tokens} tokens")));
+            }
+            tokens
+        }
+        _ => return Err(operand(step, format!("x has shape {:?}", x.dims()))),
+    };
+    match *given.as_slice() {
+        [first] => (0..tokens as i64)
+            .map(|i| first.checked_add(i))
+            .collect::<Option<_>>()
+            .ok_or_else(|| operand(step, format!("position {first} and {tokens} tokens run past the last integer"))),
+        _ if given.len() == tokens => Ok(given),
+        _ => Err(operand(step, format!("{} positions for {tokens} tokens", given.len()))),
+    }
+}
+
+/// Positions as integers.
+fn whole(step: &Step, pos: &Tensor) -> Result<Vec<i64>> {
+    if pos.dtype() == DType::F32 {
+        let values = pos.flatten_all()?.to_vec1::<f32>()?;
+        if let Some(value) = values.iter().find(|v| v.fract() != 0.0) {
+            return Err(operand(step, format!("position {value} is no whole number")));
+        }
+    }
+    Ok(pos.flatten_all()?.to_dtype(DType::I64)?.to_vec1()?)
 }
 
 /// The angles of a call and the cosine and sine of each token and pair, `[tokens, pairs]`.
-/// `length` is the number of positions that the whole text of the call reaches.
+/// `length` is the number of positions that the whole text of the call reaches, as far as the
+/// session knows; given positions may reach further.
 pub(crate) fn table(op: &Op, positions: &[i64], length: usize) -> Option<(Angles, Vec<f32>, Vec<f32>)> {
-    let angles = angles(op, length as u64)?;
+    let furthest = positions.iter().copied().max().unwrap_or(-1);
+    let angles = angles(op, (length as u64).max(u64::try_from(furthest).map_or(0, |p| p + 1)))?;
     let (mut cos, mut sin) = (Vec::new(), Vec::new());
     for &p in positions {
         for &f in &angles.frequencies {
@@ -34,24 +69,18 @@ pub(crate) fn table(op: &Op, positions: &[i64], length: usize) -> Option<(Angles
 
 /// x `[tokens, heads, head_dim]`, `[tokens · heads, head_dim]` or `[B, heads, tokens, head_dim]`.
 pub(super) fn rope(step: &Step, x: &Tensor, pos: &Tensor, frame: &Frame<'_>) -> Result<Tensor> {
+    if x.elem_count() == 0 {
+        return Ok(x.clone());
+    }
     let interleaved = matches!(step.op, Op::RopeScaled { interleaved: true, .. });
     let width = x.dim(D::Minus1)?;
-    let tokens = match x.rank() {
-        3 => x.dim(0)?,
-        4 => x.dim(2)?,
-        _ => frame.tokens,
-    };
+    let places = places(step, x, pos, frame)?;
+    let tokens = places.len();
     let wide = match x.rank() {
-        // Rows are token-major: row r belongs to token r / heads.
-        2 if tokens > 0 && x.dim(0)? % tokens == 0 => x.reshape((tokens, x.dim(0)? / tokens, width))?,
-        2 => return Err(operand(step, format!("{} rows do not divide into {tokens} tokens", x.dim(0)?))),
+        2 => x.reshape((tokens, x.dim(0)? / tokens, width))?,
         4 => x.transpose(1, 2)?.contiguous()?,
         _ => x.clone(),
     };
-    let places = positions(pos, tokens)?;
-    if places.len() != tokens {
-        return Err(operand(step, format!("{} positions for {tokens} tokens", places.len())));
-    }
     let Some((angles, cos, sin)) = table(&step.op, &places, frame.length) else {
         return Err(operand(step, "no rotary embedding".into()));
     };

@@ -1,7 +1,7 @@
 //! The mel spectrogram, as Whisper's feature extractor computes it.
 
-use super::convolution::room;
 use super::layout::operand;
+use super::limits::elements;
 use crate::error::Result;
 use crate::value::with_slice;
 use candle_core::{Device, Tensor};
@@ -37,7 +37,7 @@ pub(super) fn log_mel(step: &Step, samples: &Tensor) -> Result<Tensor> {
     if samples.rank() == 2 {
         dims.insert(0, batch);
     }
-    let mut y = vec![0f32; room(step, "the result", &dims)?];
+    let mut y = vec![0f32; elements(step, &dims)?];
     let bands = bands(scale, mels, [low.get().into(), high.get().into()], sample_rate, fft);
     let window: Vec<f64> = (0..fft).map(|i| 0.5 - 0.5 * (2.0 * PI * i as f64 / fft as f64).cos()).collect();
     let transform = Fourier::new(fft);

@@ -5,9 +5,9 @@ use super::disjoint::Disjoint;
 use super::math::{LANES, add_lanes, exp};
 use super::{KernelError, Team, check_len};
 
-/// A maximum at or below this stands for a fully masked row: masks add −∞, or the most negative
-/// finite number to a score of any size.
-pub(super) const MASKED: f32 = f32::MIN / 2.0;
+/// A mask at or below this hides, as −∞ does: masks hold −∞ or a finite number of that size, such as
+/// the least that there is. So a maximum at or below it stands for a fully masked row.
+pub(crate) const MASKED: f32 = -1e30;
 
 /// Softmax of each row of `x` `[rows, dim]` into `out`; a fully masked row gives zeros.
 ///

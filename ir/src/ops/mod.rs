@@ -3,8 +3,10 @@
 pub mod payload;
 mod table;
 
-pub use payload::{Payload, Reader, Real};
-pub use table::{Interpolation, MelLog, MelScale, Op, PoolMode, SampleMethod, Scaling};
+pub use payload::{Payload, Reader, Real, Text};
+pub use table::{
+    Comparison, Connective, Interpolation, MelLog, MelScale, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling,
+};
 
 use crate::{RuleError, TensorType, shape::Context};
 use std::borrow::Cow;
@@ -15,6 +17,9 @@ use std::sync::OnceLock;
 /// hostile graph can cost.
 pub const MAX_RANK: usize = 16;
 
+/// The most boxes that `NonMaxSuppression` takes: it may compare each with each.
+pub const MAX_BOXES: usize = 1 << 16;
+
 /// What an operation does beside computing its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
@@ -24,6 +29,9 @@ pub enum Effect {
     State,
     /// Draws random numbers from the session's generator.
     Random,
+    /// Calls a function outside the graph, which may do anything: runs once in every call, even if
+    /// nothing reads its result.
+    Host,
 }
 
 /// One payload field.
@@ -139,9 +147,8 @@ impl Op {
 
     /// The attributes as the text form writes them: `eps = 1e-6, causal = true`; empty without any.
     pub fn attributes(&self) -> String {
-        let mut out = String::new();
-        self.print_fields(&mut out);
-        out
+        let fields: Vec<String> = self.fields().into_iter().map(|(name, text)| format!("{name} = {text}")).collect();
+        fields.join(", ")
     }
 }
 

@@ -1,6 +1,8 @@
 //! Attention, caches and rotary embedding.
 
+use super::elementwise::unknown;
 use super::{Context, Types, bail, epsilon, float, overflow, same_dim};
+use crate::ops::Scaling;
 use crate::{DType, Dim, Op, PAST, RuleError, SEQUENCE, Shape, TensorType};
 
 /// How a query, key or value tensor holds its heads.
@@ -48,6 +50,9 @@ pub(crate) fn attention(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     if let Op::SdpaWindow { window: 0, .. } = op {
         bail!("a window of 0 keys sees nothing; use at least 1");
     }
+    if let Op::Attention { causal: false, window: 1.., .. } = op {
+        bail!("a window counts keys back from each query and needs causal = true; use window = 0 to see all keys");
+    }
     if let Op::Attention { scale, softcap, .. } = op {
         if !scale.get().is_finite() {
             bail!("scale is {}, expected a finite number", scale.get());
@@ -85,7 +90,10 @@ pub(crate) fn kv_cache(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     x.iter()
         .zip(["k", "v"])
         .map(|(t, what)| {
-            float(what, t)?;
+            // Real numbers, or the blocks of KvCompress.
+            if t.dtype != DType::U8 {
+                float(what, t)?;
+            }
             let at = match t.shape.rank() {
                 2 => 0,
                 4 => 2,
@@ -165,13 +173,7 @@ pub(crate) fn rope(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     {
         bail!("base is {}, expected a positive number", base.get());
     }
-    if let Op::RopeScaled { short, long, .. } = op {
-        for (what, list) in [("short", short), ("long", long)] {
-            if !list.is_empty() && list.len() != rope_dim as usize / 2 {
-                bail!("`{what}` has {} factors, expected {} (rope_dim/2) or none", list.len(), rope_dim / 2);
-            }
-        }
-    }
+    scaling_numbers(op)?;
     same_dim("the last dimension of x", super::last("x", &x[0])?, &Dim::constant(head_dim.into()))?;
     if !(2..=4).contains(&x[0].shape.rank()) {
         bail!(
@@ -179,10 +181,79 @@ pub(crate) fn rope(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
             x[0].shape
         );
     }
-    if x[1].shape.rank() > 1 {
-        bail!("pos has shape {}, expected a scalar or one position per token", x[1].shape);
+    match x[1].shape.dims() {
+        [] => {}
+        [n] if n.as_const() == Some(1) || unknown(n) => {}
+        [n] => {
+            let fits = match x[0].shape.dims() {
+                [s, _, _] | [_, _, s, _] => s == n || unknown(s),
+                [rows, _] => rows.div_exact(n).is_some() || unknown(rows),
+                _ => false,
+            };
+            if !fits {
+                bail!("pos has {n} positions, which are not one per token of x {}", x[0].shape);
+            }
+        }
+        _ => bail!("pos has shape {}, expected a scalar or one position per token", x[1].shape),
     }
     Ok(vec![x[0].clone()])
+}
+
+/// What the scaling of `RopeScaled` divides by must not be zero; every number must be finite, used
+/// or not.
+fn scaling_numbers(op: &Op) -> Result<(), RuleError> {
+    let Op::RopeScaled { rope_dim, base, scaling, factor, original, low, high, attention_factor, short, long, .. } = op
+    else {
+        return Ok(());
+    };
+    for (what, value) in [("factor", factor), ("low", low), ("high", high), ("attention_factor", attention_factor)] {
+        if !value.get().is_finite() {
+            bail!("{what} is {}, expected a finite number", value.get());
+        }
+    }
+    for (what, list) in [("short", short), ("long", long)] {
+        if !list.is_empty() && list.len() != *rope_dim as usize / 2 {
+            bail!("`{what}` has {} factors, expected {} (rope_dim/2) or none", list.len(), rope_dim / 2);
+        }
+        if let Some(value) = list.iter().map(|v| v.get()).find(|v| !(v.is_finite() && *v > 0.0)) {
+            bail!("`{what}` holds {value}, expected finite numbers above 0");
+        }
+    }
+    let name = || {
+        let mut text = String::new();
+        crate::ops::Payload::print(scaling, &mut text);
+        text
+    };
+    let (by_factor, by_length) = match scaling {
+        Scaling::Unscaled | Scaling::Factors => (false, false),
+        Scaling::Linear => (true, false),
+        Scaling::LongRope => (false, true),
+        Scaling::Dynamic | Scaling::Yarn | Scaling::YarnExact | Scaling::Llama3 => (true, true),
+    };
+    let (factor, low, high) = (factor.get(), low.get(), high.get());
+    if by_factor && factor <= 0.0 {
+        bail!("factor is {factor}, the scaling {} needs a number above 0", name());
+    }
+    if by_length && *original == 0 {
+        bail!("original is 0, the scaling {} needs the length that the model was trained on", name());
+    }
+    match scaling {
+        Scaling::Yarn | Scaling::YarnExact if low <= 0.0 || high <= 0.0 => {
+            bail!("low is {low} and high {high}, the scaling {} needs numbers above 0", name())
+        }
+        Scaling::Yarn | Scaling::YarnExact if base.get() == 1.0 => {
+            bail!("base is 1, the scaling {} divides by its logarithm", name())
+        }
+        Scaling::Llama3 if low == high => bail!("low and high are both {low}, the scaling llama3 needs a band"),
+        Scaling::Unscaled
+        | Scaling::Linear
+        | Scaling::Dynamic
+        | Scaling::Yarn
+        | Scaling::YarnExact
+        | Scaling::Llama3
+        | Scaling::LongRope
+        | Scaling::Factors => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +313,9 @@ mod tests {
         assert_eq!(good(scaled(0.1, 50.0), &x), "f32[S, 32]");
         bad(scaled(f32::NAN, 0.0), &x, "scale is NaN");
         bad(scaled(1.0, -1.0), &x, "softcap is -1");
+        let Op::Attention { heads, kv_heads, head_dim, scale, softcap, .. } = scaled(1.0, 0.0) else { panic!() };
+        let both_ways = Op::Attention { heads, kv_heads, head_dim, causal: false, window: 2, scale, softcap };
+        bad(both_ways, &x, "needs causal = true");
     }
 
     #[test]
@@ -292,5 +366,53 @@ mod tests {
         let two = vec![1.0.into(), 2.0.into()];
         assert_eq!(good(scaled(two), &[f("S, 4, 8"), pos.clone()]), "f32[S, 4, 8]");
         bad(scaled(vec![1.0.into()]), &[f("S, 4, 8"), pos], "`short` has 1 factors, expected 2");
+        bad(scaled(vec![1.0.into(), 0.0.into()]), &[f("S, 4, 8"), f("")], "`short` holds 0");
+        bad(scaled(vec![1.0.into(), f32::NAN.into()]), &[f("S, 4, 8"), f("")], "`short` holds NaN");
+        assert_eq!(good(plain(8, 1e4), &[f("S, 4, 8"), f("S")]), "f32[S, 4, 8]");
+        assert_eq!(good(plain(8, 1e4), &[f("2, 4, S, 8"), f("S")]), "f32[2, 4, S, 8]");
+        assert_eq!(good(plain(8, 1e4), &[f("4*S, 8"), f("S")]), "f32[4*S, 8]");
+        bad(plain(8, 1e4), &[f("3, 4, 8"), f("2")], "pos has 2 positions");
+        bad(plain(8, 1e4), &[f("2, 3, 4, 8"), f("3")], "pos has 3 positions");
+        bad(plain(8, 1e4), &[f("5, 8"), f("2")], "pos has 2 positions");
+    }
+
+    #[test]
+    fn scalings_refuse_what_they_divide_by() {
+        let x = [f("S, 4, 8"), f("")];
+        let scaled = |scaling, base: f32, factor: f32, original, low: f32, high: f32, attention: f32| Op::RopeScaled {
+            head_dim: 8,
+            rope_dim: 8,
+            base: base.into(),
+            interleaved: false,
+            scaling,
+            factor: factor.into(),
+            original,
+            low: low.into(),
+            high: high.into(),
+            attention_factor: attention.into(),
+            short: vec![],
+            long: vec![],
+        };
+        use Scaling::*;
+        for scaling in [Unscaled, Linear, Dynamic, Yarn, YarnExact, Llama3, LongRope, Factors] {
+            good(scaled(scaling, 1e4, 2.0, 64, 1.0, 4.0, 1.0), &x);
+            bad(scaled(scaling, 1e4, f32::NAN, 64, 1.0, 4.0, 1.0), &x, "factor is NaN");
+            bad(scaled(scaling, 1e4, 2.0, 64, f32::INFINITY, 4.0, 1.0), &x, "low is inf");
+            bad(scaled(scaling, 1e4, 2.0, 64, 1.0, f32::NAN, 1.0), &x, "high is NaN");
+            bad(scaled(scaling, 1e4, 2.0, 64, 1.0, 4.0, f32::NAN), &x, "attention_factor is NaN");
+        }
+        // Zeros where a number is not used, as writers leave them.
+        good(scaled(Unscaled, 1e4, 0.0, 0, 0.0, 0.0, 1.0), &x);
+        good(scaled(Factors, 1e4, 0.0, 0, 0.0, 0.0, 1.0), &x);
+        for scaling in [Linear, Dynamic, Yarn, YarnExact, Llama3] {
+            bad(scaled(scaling, 1e4, 0.0, 64, 1.0, 4.0, 1.0), &x, "factor is 0");
+            bad(scaled(scaling, 1e4, -2.0, 64, 1.0, 4.0, 1.0), &x, "factor is -2");
+        }
+        for scaling in [Dynamic, Yarn, YarnExact, Llama3, LongRope] {
+            bad(scaled(scaling, 1e4, 2.0, 0, 1.0, 4.0, 1.0), &x, "original is 0");
+        }
+        bad(scaled(Yarn, 1e4, 2.0, 64, 0.0, 4.0, 1.0), &x, "low is 0 and high 4, the scaling yarn");
+        bad(scaled(YarnExact, 1.0, 2.0, 64, 1.0, 4.0, 1.0), &x, "the scaling yarn_exact divides");
+        bad(scaled(Llama3, 1e4, 2.0, 64, 4.0, 4.0, 1.0), &x, "low and high are both 4");
     }
 }

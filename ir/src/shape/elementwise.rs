@@ -3,10 +3,36 @@
 use super::{Context, Types, axis, bail, float, last, matrix::product, overflow};
 use crate::{DType, Dim, Op, RuleError, Shape, TensorType};
 
-/// The result has the operand's type, which is a number.
-pub(crate) fn same(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
+/// The result has the operand's type, which is a number. Numbers of the payload must suit it:
+/// integers take whole ones.
+pub(crate) fn same(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     if x[0].dtype == DType::Bool {
         bail!("x has the type bool, expected numbers");
+    }
+    let whole = |what: &str, value: f32| {
+        // Up to 2⁶³, so that it is an i64.
+        if !x[0].dtype.is_integer() || (value.fract() == 0.0 && value.abs() < 9.223_372e18) {
+            return Ok(());
+        }
+        Err(RuleError::new(format!("{what} is {value} and x has the type {}: use a whole number", x[0].dtype)))
+    };
+    if let Op::AddScalar { value } | Op::MulScalar { value } = op {
+        whole("value", value.get())?;
+    }
+    if let Op::Clamp { min, max } = op {
+        for (what, bound) in [("min", min), ("max", max)] {
+            match bound.map(|b| b.get()) {
+                Some(bound) if bound.is_nan() => bail!("{what} is NaN, expected a number or none"),
+                // An infinite bound binds nothing.
+                Some(bound) if bound.is_finite() => whole(what, bound)?,
+                Some(_) | None => {}
+            }
+        }
+        if let (Some(min), Some(max)) = (min, max)
+            && min.get() > max.get()
+        {
+            bail!("min {} is above max {}", min.get(), max.get());
+        }
     }
     Ok(vec![x[0].clone()])
 }
@@ -17,8 +43,11 @@ pub(crate) fn real(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     Ok(vec![x[0].clone()])
 }
 
-/// NumPy broadcasting over all operands.
+/// NumPy broadcasting over all operands, which are numbers.
 pub(crate) fn broadcast(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
+    if x[0].dtype == DType::Bool {
+        bail!("the operands have the type bool, expected numbers");
+    }
     let mut shape = x[0].shape.clone();
     for other in &x[1..] {
         shape = broadcast_shapes(&shape, &other.shape)?;
@@ -53,7 +82,8 @@ pub(crate) fn broadcast_shapes(a: &Shape, b: &Shape) -> Result<Shape, RuleError>
     Ok(Shape(dims))
 }
 
-fn unknown(dim: &Dim) -> bool {
+/// Whether only running tells the size.
+pub(crate) fn unknown(dim: &Dim) -> bool {
     dim.as_symbol().is_some_and(|s| s.starts_with('?'))
 }
 
@@ -102,6 +132,12 @@ pub(crate) fn along(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
 pub(crate) fn argmax(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     let Op::Argmax { dim } = op else { bail!("not Argmax") };
     let at = axis(i64::from(*dim), &x[0])?;
+    if x[0].dtype == DType::Bool {
+        bail!("x has the type bool, expected numbers");
+    }
+    if x[0].shape.0[at].as_const() == Some(0) {
+        bail!("dimension {dim} of {} is empty, so nothing is the largest", x[0].shape);
+    }
     let mut dims = x[0].shape.0.clone();
     dims.remove(at);
     Ok(vec![TensorType::new(DType::I64, Shape(dims))])
@@ -127,6 +163,26 @@ mod tests {
         assert_eq!(good(top(-1), &[f("S, V")]), "i64[S]");
         assert_eq!(good(top(0), &[t(DType::I64, "S, V")]), "i64[V]");
         bad(top(-3), &[f("S, V")], "dimension -3 does not exist");
+        bad(top(0), &[f("0, V")], "is empty");
+        bad(top(0), &[t(DType::Bool, "S")], "x has the type bool");
+    }
+
+    #[test]
+    fn numbers_of_the_payload_suit_the_operand() {
+        let clamp =
+            |min: Option<f32>, max: Option<f32>| Op::Clamp { min: min.map(Into::into), max: max.map(Into::into) };
+        let i = t(DType::I64, "S");
+        assert_eq!(good(clamp(None, None), &[f("S")]), "f32[S]");
+        assert_eq!(good(clamp(Some(0.5), Some(0.5)), &[f("S")]), "f32[S]");
+        assert_eq!(good(clamp(Some(-1.0), Some(f32::INFINITY)), std::slice::from_ref(&i)), "i64[S]");
+        bad(clamp(Some(f32::NAN), None), &[f("S")], "min is NaN");
+        bad(clamp(None, Some(f32::NAN)), &[f("S")], "max is NaN");
+        bad(clamp(Some(1.0), Some(0.5)), &[f("S")], "min 1 is above max 0.5");
+        bad(clamp(Some(0.5), None), std::slice::from_ref(&i), "min is 0.5 and x has the type i64");
+        assert_eq!(good(Op::AddScalar { value: 2.0.into() }, std::slice::from_ref(&i)), "i64[S]");
+        bad(Op::MulScalar { value: 1.5.into() }, std::slice::from_ref(&i), "use a whole number");
+        bad(Op::AddScalar { value: 1e20.into() }, std::slice::from_ref(&i), "use a whole number");
+        bad(Op::AddScalar { value: f32::NAN.into() }, &[i], "value is NaN");
     }
 
     #[test]
@@ -136,6 +192,7 @@ mod tests {
         assert_eq!(good(Op::Add, &[f("8, ?k_len"), f("8, P + S")]), "f32[8, P + S]");
         bad(Op::Sub, &[f("S"), f("T")], "do not broadcast: S against T");
         bad(Op::Mul, &[f("S"), t(DType::I64, "S")], "cast one");
+        bad(Op::Add, &[t(DType::Bool, "S"), t(DType::Bool, "S")], "have the type bool");
         assert_eq!(good(Op::FlowStep, &[f("B, 4"), f("B, 4"), f("")]), "f32[B, 4]");
         bad(Op::FlowStep, &[f("B, 4"), f("B, 5"), f("")], "do not broadcast");
     }

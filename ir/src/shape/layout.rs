@@ -28,6 +28,10 @@ pub(crate) fn reshape(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     if shape.len() > MAX_RANK {
         bail!("shape has {} dimensions, at most {MAX_RANK} are possible", shape.len());
     }
+    // Beside a 0 too: strides are products of dimensions.
+    if shape.iter().filter(|n| **n > 0).try_fold(1i64, |product, n| product.checked_mul(*n)).is_none() {
+        return Err(overflow());
+    }
     let total = x[0].shape.elements().ok_or_else(overflow)?;
     let mut known = Dim::constant(1);
     let mut open = None;
@@ -172,6 +176,7 @@ mod tests {
         bad(r(&[9]), &[f("8")], "8 elements, [9] has 9");
         bad(r(&[1; 17]), &[f("1")], "17 dimensions, at most 16");
         bad(r(&[i64::MAX, i64::MAX]), &[f("8")], "too large");
+        bad(r(&[0, i64::MAX, i64::MAX]), &[f("0")], "too large");
     }
 
     #[test]

@@ -47,14 +47,19 @@ pub(crate) fn channels(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     Ok(vec![x[0].clone()])
 }
 
-/// scale and shift broadcast to x.
+/// scale and shift hold one row for all places `[C]`, one per sample `[B, C]` (where x has more than
+/// two dimensions), or broadcast to x's own form `[B, S, C]`.
 pub(crate) fn adaptive(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     float("x", &x[0])?;
-    last("x", &x[0])?;
+    let width = last("x", &x[0])?;
     for (t, what) in x[1..].iter().zip(["scale", "shift"]) {
         float(what, t)?;
-        if super::elementwise::broadcast_shapes(&x[0].shape, &t.shape)? != x[0].shape {
-            bail!("{what} has shape {}, which does not broadcast to x {}", t.shape, x[0].shape);
+        let full = match (x[0].shape.dims(), t.shape.rank()) {
+            ([batch, _, _, ..], 2) => Shape::new([batch.clone(), width.clone()]),
+            _ => x[0].shape.clone(),
+        };
+        if super::elementwise::broadcast_shapes(&full, &t.shape).ok().as_ref() != Some(&full) {
+            bail!("{what} has shape {}, which does not broadcast to {full} of x {}", t.shape, x[0].shape);
         }
     }
     Ok(vec![x[0].clone()])
@@ -93,7 +98,11 @@ mod tests {
         assert_eq!(good(skip.clone(), &[f("S, 8"), f("S, 8"), f("8")]), "f32[S, 8] f32[S, 8]");
         bad(skip, &[f("S, 8"), f("8"), f("8")], "x is f32[S, 8] and skip is f32[8]");
         assert_eq!(good(Op::AdaLN, &[f("B, S, 8"), f("B, 1, 8"), f("8")]), "f32[B, S, 8]");
+        assert_eq!(good(Op::AdaLN, &[f("B, S, 8"), f("B, 8"), f("1, 8")]), "f32[B, S, 8]");
+        assert_eq!(good(Op::AdaLN, &[f("B, H, W, 8"), f("B, 8"), f("B, H, W, 8")]), "f32[B, H, W, 8]");
+        assert_eq!(good(Op::AdaLN, &[f("S, 8"), f("S, 8"), f("1, 8")]), "f32[S, 8]");
         bad(Op::AdaLN, &[f("S, 8"), f("B, S, 8"), f("8")], "scale has shape [B, S, 8]");
+        bad(Op::AdaLN, &[f("B, S, 8"), f("8"), f("S, 8")], "shift has shape [S, 8]");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Embeddings, positions, schedules and sampling.
+//! Embeddings, positions and schedules.
 
 use super::{Context, Types, bail, float, last, rank, same_dim};
 use crate::{DType, Dim, Op, Shape, TensorType};
@@ -58,6 +58,9 @@ pub(crate) fn relative_bias(op: &Op, x: &[TensorType], _: &mut Context) -> Types
         bail!("buckets is {buckets}, expected at least 4");
     }
     for (what, t) in ["q_len", "k_len"].into_iter().zip(x) {
+        if t.dtype == DType::Bool {
+            bail!("{what} has the type bool, expected a number");
+        }
         if t.shape.elements() != Some(Dim::constant(1)) {
             bail!("{what} has shape {}, expected one number", t.shape);
         }
@@ -75,19 +78,30 @@ pub(crate) fn noise_schedule(_op: &Op, x: &[TensorType], _: &mut Context) -> Typ
     Ok(vec![x[0].clone(), x[0].clone()])
 }
 
-/// One id per row of logits.
-pub(crate) fn sample(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
-    float("logits", &x[0])?;
-    last("logits", &x[0])?;
-    let rows = x[0].shape.0[..x[0].shape.rank() - 1].to_vec();
-    Ok(vec![TensorType::new(DType::I64, Shape(rows))])
+/// Real values, of which a row is whole blocks of a type that has an encoder.
+pub(crate) fn quantize(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
+    let Op::Quantize { dtype } = op else { bail!("not Quantize") };
+    float("x", &x[0])?;
+    let block = match dtype {
+        DType::F32 | DType::F16 | DType::BF16 | DType::U32 | DType::U16 => return Ok(vec![x[0].clone()]),
+        DType::Ternary => 4,
+        DType::Q4 | DType::Q8 => 32,
+        DType::Q2K | DType::Q3K | DType::Q4K | DType::Q5K | DType::Q6K => 256,
+        DType::I8 | DType::U8 | DType::Bool | DType::Q8_0 | DType::Q4_0 | DType::I32 | DType::I64 => bail!(
+            "values cannot be rounded through {dtype}; use f32, f16, bf16, u32, u16, q8, q4, ternary, q2k, q3k, q4k, q5k or q6k"
+        ),
+    };
+    let width = last("x", &x[0])?;
+    if width.div_exact(&Dim::constant(block)).is_none() && !super::elementwise::unknown(width) {
+        bail!("the last dimension of x is {width}, no multiple of the {block} values of a block of {dtype}");
+    }
+    Ok(vec![x[0].clone()])
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{bad, f, good, t};
     use super::*;
-    use crate::ops::SampleMethod;
 
     #[test]
     fn embeddings() {
@@ -118,9 +132,25 @@ mod tests {
         bad(bias(3), &[n.clone(), n.clone(), f("3, 8")], "buckets is 3");
         bad(bias(32), &[f("2"), n, f("32, 8")], "q_len has shape [2]");
         assert_eq!(good(Op::NoiseSchedule, &[f("B")]), "f32[B] f32[B]");
+        bad(bias(32), &[t(DType::Bool, ""), f("1"), f("32, 8")], "q_len has the type bool");
         bad(Op::NoiseSchedule, &[t(DType::I64, "B")], "t has the type i64");
-        let sample = Op::Sample { method: SampleMethod::Greedy, temperature: 0.0.into(), p: 0.0.into(), k: 0 };
-        assert_eq!(good(sample.clone(), &[f("S, V")]), "i64[S]");
-        bad(sample, &[f("")], "logits is a scalar");
+    }
+
+    #[test]
+    fn rounding_through_blocks() {
+        for &dtype in DType::ALL {
+            let op = Op::Quantize { dtype };
+            match dtype {
+                DType::I8 | DType::U8 | DType::Bool | DType::Q8_0 | DType::Q4_0 | DType::I32 | DType::I64 => {
+                    bad(op, &[f("S, 256")], &format!("cannot be rounded through {dtype}"));
+                }
+                _ => assert_eq!(good(op, &[f("S, 256")]), "f32[S, 256]"),
+            }
+        }
+        assert_eq!(good(Op::Quantize { dtype: DType::U16 }, &[f("")]), "f32[]");
+        bad(Op::Quantize { dtype: DType::Q8 }, &[f("S, 48")], "no multiple of the 32 values");
+        bad(Op::Quantize { dtype: DType::Q4K }, &[f("4, S")], "the last dimension of x is S");
+        bad(Op::Quantize { dtype: DType::Q4 }, &[f("")], "x is a scalar");
+        bad(Op::Quantize { dtype: DType::Q4 }, &[t(DType::I64, "32")], "x has the type i64");
     }
 }

@@ -1,7 +1,7 @@
 //! Printing: labels of values, then one statement a node.
 
 use super::{is_number, name, quote};
-use crate::{Graph, NodeId, NodeKind, OpInfo, TensorType, Value, hint::hint_name};
+use crate::{Graph, NodeId, NodeKind, TensorType, Value, hint::hint_name};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -230,13 +230,18 @@ impl Labels {
             }
             out.push(')');
             parts.list = at..out.len();
-            let info = op.info();
-            if !info.fields.is_empty() {
+            if !op.info().fields.is_empty() {
                 out.push_str(" { ");
                 let at = out.len();
-                out.push_str(&op.attributes());
-                if wanted {
-                    parts.attributes = attribute_ranges(info, &out[at..], at);
+                for (name, text) in op.fields() {
+                    if out.len() > at {
+                        out.push_str(", ");
+                    }
+                    let from = out.len();
+                    let _ = write!(out, "{name} = {text}");
+                    if wanted {
+                        parts.attributes.push((name, from..out.len()));
+                    }
                 }
                 out.push_str(" }");
             }
@@ -252,25 +257,6 @@ impl Labels {
 
 fn write_type(ty: &TensorType, out: &mut String) {
     let _ = write!(out, "{ty}");
-}
-
-/// Where each field of `info` stands in its printed attributes, which begin at `base`.
-fn attribute_ranges(info: &OpInfo, text: &str, base: usize) -> Vec<(&'static str, Range<usize>)> {
-    let mut starts: Vec<(&'static str, usize)> = Vec::new();
-    let mut from = 0;
-    for field in info.fields {
-        let head = format!("{} = ", field.name);
-        if let Some(at) = text.get(from..).and_then(|rest| rest.find(&head)) {
-            starts.push((field.name, from + at));
-            from += at + head.len();
-        }
-    }
-    (0..starts.len())
-        .map(|i| {
-            let end = starts.get(i + 1).map_or(text.len(), |(_, at)| at - 2);
-            (starts[i].0, base + starts[i].1..base + end)
-        })
-        .collect()
 }
 
 /// `name`, or `name.1`, `name.2` … where it is taken already.

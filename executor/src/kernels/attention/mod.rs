@@ -10,7 +10,7 @@ mod block;
 
 use super::disjoint::Disjoint;
 use super::math::tanh;
-use super::softmax::{exponentials, scale as multiply};
+use super::softmax::{MASKED, exponentials, scale as multiply};
 use super::{Isa, KernelError, Team, check_len};
 use block::{KEYS, add_values, score_keys};
 use half::f16;
@@ -37,8 +37,8 @@ pub struct AttentionSpec {
     pub softcap: Option<f32>,
 }
 
-/// An additive mask `[heads, S, T]`, or `[1, S, T]` for all heads, in `f32`. A row whose scores
-/// all come to −∞, or near the most negative finite number, gives zeros.
+/// An additive mask `[heads, S, T]`, or `[1, S, T]` for all heads, in `f32`. A value of -1e30 or less
+/// hides the key as −∞ does; a row that sees no key gives zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionMask<'a> {
     /// The values.
@@ -313,8 +313,8 @@ impl<'a, T: KvElement> Call<'a, T> {
             let head = if mask.per_head { query.head } else { 0 };
             let at = (head * self.s + query.row) * self.t;
             let row = &mask.values[at..at + self.t][query.keys.clone()];
-            for (score, mask) in scores.iter_mut().zip(row) {
-                *score += mask;
+            for (score, &mask) in scores.iter_mut().zip(row) {
+                *score = if mask <= MASKED { f32::NEG_INFINITY } else { *score + mask };
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Key, Label, MAX_ERRORS, Noted, Parsed, Parser, TextError};
 use crate::ops::MAX_RANK;
-use crate::text::{is_bare_byte, is_number, nearest, snippet};
+use crate::text::{is_bare_byte, is_number, nearest, snippet, unquote};
 use crate::{DType, Dim, Shape, TensorType};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -79,44 +79,15 @@ impl<'a> Parser<'a> {
     pub(super) fn quoted(&mut self) -> Parsed<Cow<'a, str>> {
         self.expect(b'"', "a name in quotes")?;
         let start = self.at;
-        let mut own: Option<String> = None;
-        let rest = &self.text[start..];
-        let mut chars = rest.char_indices();
-        while let Some((at, c)) = chars.next() {
-            match c {
-                '"' => {
-                    self.at = start + at + 1;
-                    return Ok(match own {
-                        Some(own) => Cow::Owned(own),
-                        None => Cow::Borrowed(&rest[..at]),
-                    });
-                }
-                '\n' => break,
-                '\\' => {
-                    let own = own.get_or_insert_with(|| rest[..at].to_owned());
-                    let read = match chars.next().map(|(_, c)| c) {
-                        Some('n') => Some('\n'),
-                        Some('r') => Some('\r'),
-                        Some('t') => Some('\t'),
-                        Some(c @ ('"' | '\\')) => Some(c),
-                        Some('u') => unicode(&mut chars),
-                        _ => None,
-                    };
-                    let Some(read) = read else {
-                        let span = start + at..start + at + 1;
-                        return self
-                            .fail(span, r#"unknown escape; known are `\"`, `\\`, `\n`, `\r`, `\t` and `\u{…}`"#);
-                    };
-                    own.push(read);
-                }
-                c => {
-                    if let Some(own) = &mut own {
-                        own.push(c);
-                    }
-                }
+        let rest: &'a str = &self.text[start..];
+        match unquote(rest) {
+            Ok((text, end)) => {
+                self.at = start + end;
+                Ok(text)
             }
+            Err((None, cause)) => self.fail(start - 1..start, cause),
+            Err((Some(at), cause)) => self.fail(start + at..start + at + 1, cause),
         }
-        self.fail(start - 1..start, "the quote does not close on its line")
     }
 
     /// `: f32[S, 8]`.
@@ -250,22 +221,6 @@ impl<'a> Parser<'a> {
         self.error(span, message);
         Noted
     }
-}
-
-/// `{1f}` after `\u`.
-fn unicode(chars: &mut std::str::CharIndices<'_>) -> Option<char> {
-    if chars.next()?.1 != '{' {
-        return None;
-    }
-    let mut code = 0u32;
-    for _ in 0..7 {
-        let c = chars.next()?.1;
-        if c == '}' {
-            return char::from_u32(code);
-        }
-        code = code.checked_mul(16)?.checked_add(c.to_digit(16)?)?;
-    }
-    None
 }
 
 /// Turns byte ranges into lines, columns and snippets, in one pass.
