@@ -67,6 +67,38 @@ fn statements_may_wrap_refer_forward_and_carry_comments() {
 }
 
 #[test]
+fn dimensions_that_are_quotients_survive() {
+    let text = "graph {
+  input %image: f32[B, 3, H, 2*W]
+  weight %w = \"w\": f32[8, 3, 3, 3]
+  %0: f32[B, 8, floor((H + 1)/2), W] = Conv2d(%image, %w) { kernel = [3, 3], stride = [2, 2], padding = [1, 1], dilation = [1, 1], groups = 1 }
+  %1: f32[B, 8, floor((H + 3)/4), floor(W/2)] = Pool(%0) { mode = max, kernel = [3, 2], stride = [2, 2], padding = [1, 0] }
+  %2: f32[8*B*floor(W/2)*floor((H + 3)/4)] = Reshape(%1) { shape = [-1] }
+  output y = %2
+}
+";
+    let g = parse(text).unwrap();
+    assert_eq!(print(&g), text);
+    verify(round_trip(&g)).unwrap();
+    let bytes = tallow_ir::RawGraph::from_graph(&g).unwrap().write();
+    let w = |name: &str| (name == "w").then(|| common::f("8, 3, 3, 3"));
+    let again = tallow_ir::RawGraph::read(&bytes).unwrap().to_graph(&w, false).unwrap();
+    let y = again.output_named("y").unwrap();
+    assert_eq!(again.ty(y).to_string(), "f32[8*d1*floor((d2 + 3)/4)*floor((d3 + 1)/4)]");
+    let other = text.replace("floor((H + 1)/2), W] =", "floor((1 + H)/2), // floor(W/2)\n W] =");
+    assert!(graphs_equal(&g, &parse(&other).unwrap()));
+    let wrong = text.replace("floor((H + 3)/4), floor(W/2)] =", "floor((H + 2)/4), floor(W/2)] =");
+    let error = verify(parse(&wrong).unwrap()).unwrap_err();
+    assert_eq!(error.violations.len(), 2);
+    for dim in ["floor(H/0)", "floor(H)", "floor((H + 1)/2", "H/2", "floor(floor(floor(H/W)/2)/2)"] {
+        let error = parse(&text.replace("2*W]", &format!("{dim}]"))).unwrap_err();
+        assert!(error.errors[0].message.contains("is not a dimension"), "{error}");
+    }
+    let deep = format!("{}H{}", "floor(H*".repeat(60), "/2)".repeat(60));
+    assert!(parse(&text.replace("2*W]", &format!("{deep}]"))).is_err());
+}
+
+#[test]
 fn texts_as_attributes_may_hold_anything() {
     use tallow_ir::ops::Text;
     use tallow_ir::{DType, Op};

@@ -5,6 +5,7 @@
 pub(crate) mod attention;
 mod batch;
 mod cast;
+mod convolution;
 mod detection;
 mod elementwise;
 mod experts;
@@ -17,6 +18,7 @@ pub(crate) mod layout;
 pub(crate) mod limits;
 mod matrix;
 mod norm;
+mod picture;
 mod pointwise;
 mod position;
 mod quantize;
@@ -27,6 +29,7 @@ mod resize;
 pub(crate) mod rope;
 mod rope_multi;
 pub(crate) mod sizes;
+mod sound;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
@@ -164,6 +167,23 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         | Op::FlashAttention { .. }
         | Op::Attention { .. } => one(attention::attention(step, x)),
 
+        Op::Conv1d { .. }
+        | Op::Conv2d { .. }
+        | Op::Conv3d { .. }
+        | Op::CausalConv1d { .. }
+        | Op::DepthwiseConv { .. }
+        | Op::PatchEmbed { .. } => one(convolution::convolution(step, x)),
+        Op::ConvTranspose1d { .. } | Op::ConvTranspose2d { .. } => one(convolution::transposed(step, x)),
+        Op::Pool { mode, kernel, stride, padding } => one(picture::pool(step, &x[0], *mode, kernel, stride, padding)),
+        Op::Interpolate { mode, scale } => one(picture::interpolate(step, &x[0], *mode, scale.get())),
+        Op::PixelShuffle { factor } => one(picture::pixel_shuffle(step, &x[0], *factor)),
+        Op::PixelUnshuffle { factor } => one(picture::pixel_unshuffle(step, &x[0], *factor)),
+        // The rule refuses it.
+        Op::Unpatchify => {
+            Err(layout::operand(step, "it carries no patch size; write Reshape and Permute instead".into()))
+        }
+        Op::LogMel { .. } => one(sound::log_mel(step, &x[0])),
+
         Op::ExpertMatmul => one(experts::expert_matmul(step, &x[0], &x[1], &x[2])),
         Op::GatedDelta => recurrent::gated_delta(x),
         Op::RopeMulti { .. } => one(rope_multi::rope_multi(step, &x[0], &x[1])),
@@ -172,19 +192,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::NonMaxSuppression { .. } => one(detection::suppression(step, &x[0], &x[1])),
         Op::HostCall { .. } => one(host_call::host_call(step, x, frame)),
 
-        Op::KvCache
-        | Op::Conv1d { .. }
-        | Op::Conv2d { .. }
-        | Op::Conv3d { .. }
-        | Op::ConvTranspose2d { .. }
-        | Op::CausalConv1d { .. }
-        | Op::DepthwiseConv { .. }
-        | Op::Pool { .. }
-        | Op::Interpolate { .. }
-        | Op::PixelShuffle { .. }
-        | Op::PixelUnshuffle { .. }
-        | Op::PatchEmbed { .. }
-        | Op::Unpatchify => Err(ExecutorError::Unsupported {
+        Op::KvCache => Err(ExecutorError::Unsupported {
             op: step.op.name(),
             place: step.name.clone(),
             what: "this operation".into(),

@@ -8,6 +8,9 @@ use crate::{Dim, Graph, Op, Shape, TensorType};
 
 /// The most symbols that are put together in one graph: each time costs a walk over it.
 const MOST: usize = 256;
+/// The most choices that are tried in one graph, fitting or not: a file with many operations that
+/// fit by no choice must end soon.
+const MOST_TRIED: usize = 100_000;
 /// The most that one operation may put together at once.
 const AT_ONCE: usize = 3;
 
@@ -15,6 +18,7 @@ const AT_ONCE: usize = 3;
 #[derive(Default)]
 pub(super) struct Unifier {
     settled: usize,
+    tried: usize,
 }
 
 impl Unifier {
@@ -25,6 +29,10 @@ impl Unifier {
         for count in 1..=AT_ONCE.min(candidates.len()) {
             let mut chosen: Vec<usize> = (0..count).collect();
             loop {
+                self.tried += 1;
+                if self.tried > MOST_TRIED {
+                    return None;
+                }
                 let choice: Vec<&Replacement> = chosen.iter().map(|&i| &candidates[i]).collect();
                 let changed: Option<Vec<TensorType>> = types.iter().map(|t| replaced(t, &choice)).collect();
                 if let Some(results) = changed.and_then(|types| op.infer(&types).ok()) {

@@ -4,7 +4,9 @@ pub mod payload;
 mod table;
 
 pub use payload::{Payload, Reader, Real, Text};
-pub use table::{Comparison, Connective, Interpolation, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling};
+pub use table::{
+    Comparison, Connective, Interpolation, MelLog, MelScale, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling,
+};
 
 use crate::{RuleError, TensorType, shape::Context};
 use std::borrow::Cow;

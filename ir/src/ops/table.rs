@@ -10,7 +10,7 @@ use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
 use crate::shape::{
     attention, batch, convolution, detection, elementwise, host, index, layout, matrix, norm, other, random, recurrent,
-    reduce, reshape, rope_multi, routing, select,
+    reduce, reshape, rope_multi, routing, select, sound,
 };
 use Effect::{Host, Pure, Random, State};
 
@@ -33,6 +33,28 @@ choice! {
         1 Bilinear "bilinear",
         /// The mean of the covered area.
         2 Area "area",
+    }
+}
+
+choice! {
+    /// How `LogMel` spaces its bands.
+    MelScale {
+        /// Slaney's scale, each band with the area 1: linear below 1000 Hz, logarithmic above.
+        0 Slaney "slaney",
+        /// `2595 · log10(1 + f/700)`, each band with the peak 1.
+        1 Htk "htk",
+    }
+}
+
+choice! {
+    /// What `LogMel` gives for the power of a band.
+    MelLog {
+        /// `(max(l, L − 8) + 4) / 4` with `l = log10(max(power, 1e-10))` and L the largest `l` of the item.
+        0 Whisper "whisper",
+        /// `ln(max(power, 1e-10))`.
+        1 Natural "natural",
+        /// The power.
+        2 Power "none",
     }
 }
 
@@ -342,6 +364,7 @@ operations! {
     246 RepeatEach { axis: i32, times: u32 } ("x" -> "y") Pure reshape::repeat_each, "Each element along `axis` repeated `times` times in a row, as torch.repeat_interleave.";
     247 Flip { axes: Vec<i64> } ("x" -> "y") Pure index::flip, "Elements in reverse order along `axes`.";
     250 BatchMatmul { transpose_b: bool } ("a b" -> "y") Pure batch::batch_matmul, "`a · b` over the last two dimensions, or `a · bᵀ` if `transpose_b`; the dimensions before broadcast as in NumPy.";
+    251 ConvTranspose1d { kernel: u32, stride: u32, padding: u32, output_padding: u32, dilation: u32, groups: u32 } ("x W b?" -> "y") Pure convolution::transposed, "Transposed 1-D convolution, weights `[in, out/groups, k]`; `output_padding` lengthens the result at its end.";
 
     260 ExpertMatmul ("x W index" -> "y") Pure routing::expert_matmul, "Row `s` of `x` (or its row for each choice) times the transposed matrices of `W` `[experts, N, K]` that `index` `[S, chosen]` names: `[S, chosen, N]`; only chosen experts are multiplied.";
     261 GatedDelta ("q k v g beta state?" -> "y state") Pure recurrent::gated_delta, "The recurrent gated delta rule, token by token from `state` `[heads, Dk, Dv]` or zeros: `state *= exp(g)`; `state += k ⊗ (v - k·state) · beta`; `y = q·state`. `q` is not scaled and nothing is normalised here: callers do both.";
@@ -351,6 +374,7 @@ operations! {
     280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";
 
     290 RandomNormal { seed: u32 } ("like" -> "y") Random random::normal, "Independent values of the standard normal distribution in the shape of `like`; which ones follows from `seed`, the session's seed and the number of random steps that the session has run.";
+    291 LogMel { sample_rate: u32, fft: u32, hop: u32, mels: u32, low: Real, high: Real, scale: MelScale, log: MelLog } ("samples" -> "y") Pure sound::log_mel, "Mel spectrogram of `[N]` or `[B, N]` samples as `[mels, N/hop]` or `[B, mels, N/hop]`.";
     292 NonMaxSuppression { iou: Real, score: Real, limit: u32 } ("boxes scores" -> "index") Pure detection::suppression, "Numbers of the boxes `[N, 4]` (x1 y1 x2 y2) that stay when, by descending score, each that overlaps one that stayed by more than `iou` is dropped; boxes that score below `score` are dropped first; at most `limit` stay (0: all).";
     299 HostCall { function: Text, dtype: DType, shape: Vec<i64> } ("x*" -> "y") Host host::host_call, "What the function of this name that the running program registered gives for the operands; a size of -1 in `shape` is told by running only.";
 }

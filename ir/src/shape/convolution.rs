@@ -62,27 +62,43 @@ pub(crate) fn convolution(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     Ok(vec![TensorType::new(x[0].dtype, Shape(dims))])
 }
 
-/// x `[N, in, H, W]`, W `[in, out, kh, kw]`, b `[out]`: `(n − 1)·stride − 2·padding + kernel`.
+/// x `[N, in, spatial…]`, W `[in, out/groups, kernel…]`, b `[out]`:
+/// `(n − 1)·stride − 2·padding + dilation·(kernel − 1) + output_padding + 1` in each direction.
 pub(crate) fn transposed(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
-    let Op::ConvTranspose2d { kernel, stride, padding } = op else {
-        bail!("{} is not a transposed convolution", op.name())
+    let (steps, groups, more) = match op {
+        Op::ConvTranspose1d { kernel, stride, padding, output_padding, dilation, groups } => {
+            (vec![Step::new(*kernel, *stride, *padding, *dilation)], *groups, *output_padding)
+        }
+        Op::ConvTranspose2d { kernel, stride, padding } => (Step::zip(kernel, stride, padding, &[1, 1]), 1, 0),
+        _ => bail!("{} is not a transposed convolution", op.name()),
     };
     float("x", &x[0])?;
     float("W", &x[1])?;
-    rank("x", &x[0], 4)?;
-    rank("W", &x[1], 4)?;
+    rank("x", &x[0], steps.len() + 2)?;
+    rank("W", &x[1], steps.len() + 2)?;
     same_dim("dimension 0 of W", &x[1].shape.0[0], &x[0].shape.0[1])?;
-    let out = x[1].shape.0[1].clone();
+    if groups == 0 {
+        bail!("groups is 0, expected at least 1");
+    }
+    let groups = Dim::constant(groups.into());
+    if x[0].shape.0[1].div_exact(&groups).is_none() {
+        bail!("x has {} channels, no multiple of {groups} groups", x[0].shape.0[1]);
+    }
+    let out = x[1].shape.0[1].mul(&groups).ok_or_else(overflow)?;
     bias(x, &out)?;
     let mut dims = vec![x[0].shape.0[0].clone(), out];
-    for (i, step) in Step::zip(kernel, stride, padding, &[1, 1]).iter().enumerate() {
-        step.check()?;
+    for (i, step) in steps.iter().enumerate() {
+        let reach = step.check()?;
+        if i64::from(more) >= step.stride.max(step.dilation) {
+            bail!("output_padding {more} is no less than stride {} and dilation {}", step.stride, step.dilation);
+        }
         same_dim(&format!("dimension {} of W", i + 2), &x[1].shape.0[i + 2], &Dim::constant(step.kernel))?;
         let size = &x[0].shape.0[i + 2];
+        let more = reach.checked_add(i64::from(more) - 2 * step.padding).ok_or_else(overflow)?;
         let wide = size
             .add(&Dim::constant(-1))
             .and_then(|n| n.mul(&Dim::constant(step.stride)))
-            .and_then(|n| n.add(&Dim::constant(step.kernel - 2 * step.padding)))
+            .and_then(|n| n.add(&Dim::constant(more)))
             .ok_or_else(overflow)?;
         if wide.as_const().is_some_and(|n| n < 1) {
             bail!("padding {} leaves nothing of dimension {} of x {}", step.padding, i + 2, x[0].shape);
@@ -118,14 +134,13 @@ pub(crate) fn interpolate(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
         bail!("scale is {scale}, expected a positive number");
     }
     let mut dims = x[0].shape.0.clone();
-    for dim in &mut dims[2..] {
+    for (dim, unknown) in dims[2..].iter_mut().zip(["?height", "?width"]) {
         let size = match dim.as_const() {
             Some(n) => crate::ops::interpolated_size(n, scale).map(Dim::constant),
-            None => scaled(dim, scale),
+            // Rounding in single precision is no algebra for other scales: only running tells.
+            None => Some(scaled(dim, scale).unwrap_or_else(|| Dim::symbol(unknown))),
         };
-        let Some(size) = size else {
-            bail!("the size {dim} times scale {scale} is no dimension; give x a size for which it is one")
-        };
+        let Some(size) = size else { bail!("the size {dim} times scale {scale} is too large to represent") };
         if size.as_const().is_some_and(|n| n < 1) {
             bail!("scale {scale} leaves nothing of the size {dim}");
         }
@@ -208,20 +223,20 @@ impl Step {
         (0..N).map(|i| Step::new(kernel[i], stride[i], padding[i], dilation[i])).collect()
     }
 
-    fn check(&self) -> Result<(), RuleError> {
+    /// The number of places from the first tap to the last, which is at least 1.
+    fn check(&self) -> Result<i64, RuleError> {
         for (what, n) in [("kernel", self.kernel), ("stride", self.stride), ("dilation", self.dilation)] {
             if n == 0 {
                 bail!("{what} is 0, expected at least 1");
             }
         }
-        Ok(())
+        // Both are below 2³².
+        self.dilation.checked_mul(self.kernel - 1).and_then(|n| n.checked_add(1)).ok_or_else(overflow)
     }
 
     /// The number of places of the window over `size`.
     fn size(&self, size: &Dim) -> Result<Dim, RuleError> {
-        self.check()?;
-        // All four are below 2³², so that only the product can be large.
-        let reach = self.dilation.checked_mul(self.kernel - 1).and_then(|n| n.checked_add(1)).ok_or_else(overflow)?;
+        let reach = self.check()?;
         let room = size
             .add(&Dim::constant(2 * self.padding))
             .and_then(|n| n.sub(&Dim::constant(reach)))
@@ -234,14 +249,7 @@ impl Step {
                 self.padding
             );
         }
-        match room.div_floor(self.stride) {
-            Some(n) => n.add(&Dim::constant(1)).ok_or_else(overflow),
-            None => bail!(
-                "the size {size} under stride {} is no dimension; give x a fixed size, or a multiple of the stride such as {}*n",
-                self.stride,
-                self.stride
-            ),
-        }
+        room.div_floor(self.stride).and_then(|n| n.add(&Dim::constant(1))).ok_or_else(overflow)
     }
 }
 
@@ -259,7 +267,8 @@ mod tests {
         assert_eq!(good(one(2, 1, 1), &[f("1, 8, 2*S"), w.clone()]), "f32[1, 32, S]");
         assert_eq!(good(one(2, 1, 1), &[f("1, 8, 3000"), w.clone()]), "f32[1, 32, 1500]");
         assert_eq!(good(one(1, 0, 4), &[f("1, 32, 9"), w.clone()]), "f32[1, 32, 7]");
-        bad(one(2, 1, 1), &[f("1, 8, S"), w.clone()], "the size S under stride 2");
+        assert_eq!(good(one(2, 1, 1), &[f("1, 8, S"), w.clone()]), "f32[1, 32, floor((S + 1)/2)]");
+        bad(one(1, u32::MAX, 1), &[f("1, 8, 9223372036854775807"), w.clone()], "too large");
         bad(one(1, 1, 1), &[f("1, 9, S"), w.clone()], "x has 9 channels, W takes 8");
         bad(one(1, 1, 0), &[f("1, 8, S"), w.clone()], "groups is 0");
         bad(one(1, 1, 3), &[f("1, 24, S"), w.clone()], "no multiple of 3 groups");
@@ -309,7 +318,23 @@ mod tests {
         let pool = |padding| Op::Pool { mode: PoolMode::Max, kernel: [2, 3], stride: [2, 1], padding: [padding, 1] };
         assert_eq!(good(pool(0), &[f("N, 8, 15, S")]), "f32[N, 8, 7, S]");
         bad(pool(2), &[f("N, 8, 15, S")], "padding 2 is over half of kernel 2");
-        bad(pool(0), &[f("N, 8, H, S")], "under stride 2");
+        assert_eq!(good(pool(0), &[f("N, 8, H, S")]), "f32[N, 8, floor(H/2), S]");
+        let one = |output_padding, dilation, groups| Op::ConvTranspose1d {
+            kernel: 4,
+            stride: 2,
+            padding: 1,
+            output_padding,
+            dilation,
+            groups,
+        };
+        let w = f("8, 3, 4");
+        assert_eq!(good(one(0, 1, 1), &[f("B, 8, S"), w.clone(), f("3")]), "f32[B, 3, 2*S]");
+        assert_eq!(good(one(1, 3, 4), &[f("1, 8, 5"), w.clone(), f("12")]), "f32[1, 12, 17]");
+        bad(one(2, 1, 1), &[f("1, 8, 5"), w.clone()], "output_padding 2 is no less than stride 2");
+        bad(one(0, 0, 1), &[f("1, 8, 5"), w.clone()], "dilation is 0");
+        bad(one(0, 1, 0), &[f("1, 8, 5"), w.clone()], "groups is 0");
+        bad(one(0, 1, 3), &[f("1, 8, 5"), w.clone()], "no multiple of 3 groups");
+        bad(one(0, u32::MAX, 1), &[f("1, 8, 9223372036854775807"), w], "too large");
     }
 
     #[test]
@@ -319,11 +344,11 @@ mod tests {
         assert_eq!(good(to(0.5), &[f("1, 3, 4*H, 7")]), "f32[1, 3, 2*H, 3]");
         assert_eq!(good(to(1.5), &[f("1, 3, 2*H + 1, 7")]), "f32[1, 3, 3*H + 1, 10]");
         assert_eq!(good(to(0.7), &[f("1, 3, 10, 10")]), "f32[1, 3, 7, 7]");
-        bad(to(0.5), &[f("1, 3, H, 7")], "is no dimension");
-        bad(to(0.7), &[f("1, 3, H, 7")], "is no dimension");
+        assert_eq!(good(to(0.5), &[f("1, 3, H, 7")]), "f32[1, 3, floor(H/2), 3]");
+        assert_eq!(good(to(0.7), &[f("1, 3, H, 10")]), "f32[1, 3, ?height, 7]");
         bad(to(f32::NAN), &[f("1, 3, 8, 8")], "scale is NaN");
         bad(to(0.1), &[f("1, 3, 8, 8")], "leaves nothing");
-        bad(to(f32::MAX), &[f("1, 3, 8, 8")], "is no dimension");
+        bad(to(f32::MAX), &[f("1, 3, 8, 8")], "is too large");
         let (wide, deep) = (Op::PixelShuffle { factor: 2 }, Op::PixelUnshuffle { factor: 2 });
         assert_eq!(good(wide.clone(), &[f("1, 12, H, 5")]), "f32[1, 3, 2*H, 10]");
         assert_eq!(good(deep.clone(), &[f("1, 3, 2*H, 10")]), "f32[1, 12, H, 5]");

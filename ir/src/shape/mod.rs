@@ -18,6 +18,7 @@ pub(crate) mod reshape;
 pub(crate) mod rope_multi;
 pub(crate) mod routing;
 pub(crate) mod select;
+pub(crate) mod sound;
 
 use crate::ops::Real;
 use crate::{DType, Dim, RuleError, Shape, TensorType};

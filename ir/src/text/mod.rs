@@ -14,7 +14,8 @@
 //! - A value is `%` and its name: letters, digits, `_`, `.`, `$` and `-`, or a quoted text
 //!   (`%"odd name"`). A number (`%12`) stands for a value without a name. The name of an input is
 //!   the name that a caller uses; the others are for the reader.
-//! - A type is a dtype and dimensions: numbers, symbols, and sums and products of them.
+//! - A type is a dtype and dimensions: numbers, symbols, sums and products of them, and products
+//!   divided by a number and rounded down, `floor((S + 1)/2)`.
 //! - Attributes stand in braces after the operands, every field of the operation once.
 //! - `@cuda` is the writer's device wish; a wish without a name is a number (`@9`).
 //! - `//` begins a comment. Line breaks are blanks, so that a long statement may be wrapped.
