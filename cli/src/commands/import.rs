@@ -15,6 +15,7 @@ use tallow::import::{EncodingChoice, ImportOptions};
 #[command(after_help = "Examples:\n  \
     tallow import qwen2.5-coder-0.5b.gguf\n  \
     tallow import ./SmolLM3-3B -o smollm3.model --encoding q4k\n  \
+    tallow import ./SmolLM3-3B --graph -o smollm3.model\n  \
     tallow import model.gguf --dry-run")]
 pub struct Import {
     /// A .gguf file (any one of its shards), or a folder with config.json and .safetensors files.
@@ -32,6 +33,10 @@ pub struct Import {
     /// several times.
     #[arg(long, value_name = "KEY")]
     ignore_setting: Vec<String>,
+    /// Also write the graph of the model into it, as a graph section in hex: the file then runs wherever
+    /// graphs do, without anything that knows its type.
+    #[arg(long)]
+    graph: bool,
     /// Read, choose encodings and report, but write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -56,6 +61,7 @@ impl Import {
             dry_run: self.dry_run,
             ignore_settings: self.ignore_setting.clone(),
             name: self.name.clone(),
+            graph: self.graph,
         };
         let mut bar = ImportBar::new(ui);
         let report = tallow::import::import(&self.source, &output, &options, &mut bar);

@@ -324,7 +324,8 @@ impl<'g> Binder<'g, '_> {
                 Some(self.graph.results(id).collect())
             }
             Err(error) => {
-                self.fault(at, error.0);
+                let shown = super::show::statement(node, &types, &error.0);
+                self.fault(at, format!("{}\n{shown}", error.0));
                 None
             }
         }

@@ -20,6 +20,7 @@
 mod bind;
 mod build;
 mod read;
+mod show;
 mod write;
 
 pub use bind::{BindError, BindErrors, Binding};
