@@ -17,6 +17,7 @@
 
 pub mod error;
 pub mod generation;
+pub mod graph_file;
 pub mod library;
 pub mod model;
 pub mod session;

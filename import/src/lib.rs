@@ -42,7 +42,7 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::Value;
 use tallow_format::encoding::Encoding;
-use tallow_format::{Config, ModelParts, ModelWriter, TensorPlan};
+use tallow_format::{Config, GraphFormat, ModelParts, ModelWriter, TensorPlan};
 use tallow_frontends::families;
 
 use crate::config::Ids;
@@ -61,6 +61,9 @@ pub struct ImportOptions {
     pub ignore_settings: Vec<String>,
     /// Name of the model; the source's own when `None`.
     pub name: Option<String>,
+    /// Write the graph that the family builds into the model, as a graph section: the file then runs
+    /// without that anything knows its family.
+    pub graph: bool,
 }
 
 /// Told how far an import is.
@@ -134,7 +137,9 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     let parameters = source.tensors().iter().map(SourceTensor::values).sum();
     let (config_text, more) = config::text::config_text(config, &architecture, tokenizer.as_ref(), &ids, parameters);
     warnings.extend(more);
-    check_family(src, &config_text, opened, &mut warnings)?;
+    let family = check_family(src, &config_text, opened)?;
+    let graph = options.graph.then(|| graph_section(src, &family)).transpose()?;
+    warnings.extend(family.notes);
     let name = model_name(options, config.name.as_deref(), src);
     let number = |key: &str| architecture.table.get(key).and_then(Value::as_u64).unwrap_or(0);
     let mut source_types: Vec<String> = Vec::new();
@@ -167,7 +172,7 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
         card,
         config: config_text,
         program: program::for_type(architecture.model_type),
-        graph: None,
+        graph,
         chat,
         vocab,
         eval: String::new(),
@@ -194,7 +199,7 @@ fn united_ids(config: &Ids, tokenizer: Option<&tokenizer::TokenizerText>) -> Ids
 }
 
 /// Asks the family whether every tensor is there in its shape, and that none is left without a reader.
-fn check_family(src: &Path, config_text: &str, opened: &Opened, warnings: &mut Vec<String>) -> Result<()> {
+fn check_family(src: &Path, config_text: &str, opened: &Opened) -> Result<families::Family> {
     let config = Config::parse(config_text)?;
     let shapes: IndexMap<String, Vec<u64>> =
         opened.source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
@@ -225,8 +230,22 @@ fn check_family(src: &Path, config_text: &str, opened: &Opened, warnings: &mut V
             "If the model works without them, leave them out with `--ignore-setting NAME`.",
         ));
     }
-    warnings.extend(family.notes);
-    Ok(())
+    Ok(family)
+}
+
+/// The graph section for a family's graph. Types of weights are no part of a section, so that it holds for
+/// whatever encodings are chosen.
+fn graph_section(src: &Path, family: &families::Family) -> Result<(GraphFormat, String)> {
+    let format = GraphFormat::Hex;
+    let text = tallow_frontends::graph_section::of_graph(format, &family.graph).map_err(|e| {
+        ImportError::unsupported(
+            src,
+            "graph",
+            format!("a graph section cannot hold the graph of this model: {e}"),
+            "Import it without --graph.",
+        )
+    })?;
+    Ok((format, text))
 }
 
 fn model_name(options: &ImportOptions, own: Option<&str>, src: &Path) -> String {

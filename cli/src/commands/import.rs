@@ -8,13 +8,15 @@ use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tallow::import::{EncodingChoice, ImportOptions};
+use tallow::import::{EncodingChoice, GivenGraph, ImportOptions};
 
 /// Make a .model file from a GGUF file, its shards, or a Hugging Face folder.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow import qwen2.5-coder-0.5b.gguf\n  \
     tallow import ./SmolLM3-3B -o smollm3.model --encoding q4k\n  \
+    tallow import ./SmolLM3-3B --graph -o smollm3.model\n  \
+    tallow import weights.safetensors --graph=graph.txt --model-type my_classifier -o classifier.model\n  \
     tallow import model.gguf --dry-run")]
 pub struct Import {
     /// A .gguf file (any one of its shards), or a folder with config.json and .safetensors files.
@@ -32,6 +34,14 @@ pub struct Import {
     /// several times.
     #[arg(long, value_name = "KEY")]
     ignore_setting: Vec<String>,
+    /// Also write the graph of the model into it, as a graph section in hex: the file then runs wherever
+    /// graphs do, without anything that knows its type. With a FILE (.txt, .hex or .toml) that graph
+    /// instead, over the tensors of any .safetensors file or folder under the names that they have there.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    graph: Option<PathBuf>,
+    /// The model type of a model that is made with --graph=FILE: any name.
+    #[arg(long, value_name = "NAME", default_value = "graph", requires = "graph")]
+    model_type: String,
     /// Read, choose encodings and report, but write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -56,9 +66,18 @@ impl Import {
             dry_run: self.dry_run,
             ignore_settings: self.ignore_setting.clone(),
             name: self.name.clone(),
+            graph: self.graph.is_some(),
         };
         let mut bar = ImportBar::new(ui);
-        let report = tallow::import::import(&self.source, &output, &options, &mut bar);
+        let report = match self.graph.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+            None => tallow::import::import(&self.source, &output, &options, &mut bar),
+            Some(path) => {
+                let (format, text) = tallow::graph_file::section(path)?;
+                let label = path.display().to_string();
+                let given = GivenGraph { format, text, label, model_type: self.model_type.clone() };
+                tallow::import::import_with_graph(&self.source, &given, &output, &options, &mut bar)
+            }
+        };
         bar.bar.finish_and_clear();
         let report = report.map_err(tallow::Error::from)?;
         let mut out = std::io::stdout().lock();

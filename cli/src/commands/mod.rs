@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod compile;
+pub mod dump;
 pub mod import;
 pub mod inspect;
 pub mod run;

@@ -11,7 +11,7 @@ use tables::TableErrors;
 use tallow_format::{Config, FormatError, GraphFormat};
 use tallow_ir::binary::{BinaryError, BindErrors};
 use tallow_ir::hex::HexError;
-use tallow_ir::{DType, Graph, RawGraph, Shape, TensorType};
+use tallow_ir::{DType, Graph, IrError, RawGraph, Shape, TensorType};
 use thiserror::Error;
 
 /// Why a graph section is no graph.
@@ -80,6 +80,14 @@ pub fn parse(format: GraphFormat, text: &str) -> Result<RawGraph, GraphSectionEr
         GraphFormat::Hex => Ok(RawGraph::read(&tallow_ir::hex::decode(text)?)?),
         GraphFormat::Toml => Ok(tables::read(text)?),
     }
+}
+
+/// The text of a section that holds `graph`, in the full form.
+///
+/// # Errors
+/// As [`RawGraph::from_graph`].
+pub fn of_graph(format: GraphFormat, graph: &Graph) -> Result<String, IrError> {
+    Ok(to_text(format, &RawGraph::from_graph(graph)?))
 }
 
 /// The text of a section.

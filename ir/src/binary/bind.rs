@@ -360,7 +360,15 @@ impl<'g> Binder<'g, '_> {
             Err(error) => match self.unifier.settle(&mut self.graph, &node.op, &types) {
                 Some(_) => self.operation(at, &operands.into_iter().map(Some).collect::<Vec<_>>()),
                 None => {
-                    self.fault(at, error.0);
+                    let shown = super::show::statement(node, &types, &error.0);
+                    self.fault(
+                        at,
+                        format!(
+                            "{}
+{shown}",
+                            error.0
+                        ),
+                    );
                     None
                 }
             },

@@ -21,6 +21,7 @@ mod bind;
 mod build;
 mod names;
 mod read;
+mod show;
 mod unify;
 mod write;
 

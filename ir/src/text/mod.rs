@@ -133,7 +133,7 @@ pub(crate) fn name(out: &mut String, name: &str) {
 
 /// A window of `line` around the byte range `mark` and a line of carets below it, each led by
 /// `indent`; long lines are cut on both sides. What both the parser and the verifier show.
-pub(crate) fn snippet(line: &str, mark: std::ops::Range<usize>, indent: &str) -> String {
+pub fn snippet(line: &str, mark: std::ops::Range<usize>, indent: &str) -> String {
     const BEFORE: usize = 80;
     const AFTER: usize = 60;
     let floor = |at: usize| (0..=at.min(line.len())).rev().find(|&i| line.is_char_boundary(i)).unwrap_or(0);

@@ -9,7 +9,7 @@ use tallow::format::{
     TensorEntry,
 };
 use tallow::frontends::families;
-use tallow::ir::{Graph, Verified};
+use tallow::ir::{Effect, Graph, NodeKind, Op, POS, TensorType, Verified};
 use toml_edit::{Item, TableLike};
 
 /// Longer vocabularies are counted on request only: parsing takes more than 100 ms.
@@ -58,8 +58,8 @@ pub struct ModelFacts {
     pub family_type: Option<&'static str>,
     /// Language and length of the program.
     pub program: Option<(ProgramFormat, usize)>,
-    /// Inputs and outputs with their types, from the path that runs by default.
-    pub signature: Option<Signature>,
+    /// What the graph that would run takes and gives; else why there is none, on one line.
+    pub signature: Result<Signature, String>,
 }
 
 /// Tensors of one encoding.
@@ -125,12 +125,34 @@ pub enum PathFacts {
     },
 }
 
-/// Names and types of a graph's inputs and outputs.
+/// What a graph takes and gives, and how large it is.
 pub struct Signature {
+    /// Where the graph comes from: `graph` or `family`.
+    pub path: &'static str,
+    /// Whether it is the one that runs without `--path`.
+    pub by_default: bool,
+    /// Nodes of all kinds.
+    pub nodes: usize,
+    /// Those that are operations.
+    pub operations: usize,
+    /// Those that are weights.
+    pub weights: usize,
+    /// Operations that keep something in the session from call to call.
+    pub caches: usize,
     /// Inputs.
-    pub inputs: Vec<(String, String)>,
+    pub inputs: Vec<Port>,
     /// Outputs.
-    pub outputs: Vec<(String, String)>,
+    pub outputs: Vec<Port>,
+}
+
+/// An input or an output.
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Its type; dimensions that a call settles are symbols.
+    pub ty: TensorType,
+    /// Whether the session gives it by itself.
+    pub injected: bool,
 }
 
 impl Facts {
@@ -209,6 +231,17 @@ impl ModelFacts {
             Some(_) => path(file, tallow::Path::Graph),
         };
         let (family, by_family) = path(file, tallow::Path::Family);
+        let signature = match (&graph, by_graph, by_family) {
+            (_, Some(graph), _) => Ok(signature("graph", true, graph.graph())),
+            (PathFacts::Absent, None, Some(graph)) => Ok(signature("family", true, graph.graph())),
+            // A graph section that does not work is not passed over when the model runs.
+            (_, None, Some(graph)) => Ok(signature("family", false, graph.graph())),
+            (PathFacts::Fails { why, .. }, None, None) => Err(first_line(why)),
+            (PathFacts::Absent | PathFacts::Ready { .. }, None, None) => Err(match &family {
+                PathFacts::Fails { why, .. } => first_line(why),
+                PathFacts::Absent | PathFacts::Ready { .. } => "the model has no graph".into(),
+            }),
+        };
         let (scores, benchmarks) = file.eval().map(eval).unwrap_or_default();
         ModelFacts {
             parameters: parameters(file),
@@ -222,7 +255,7 @@ impl ModelFacts {
             family,
             family_type: families::canonical_type(config.model_type()),
             program: file.program().map(|(format, text)| (format, text.len())),
-            signature: by_graph.or(by_family).map(|g| signature(g.graph())),
+            signature,
         }
     }
 }
@@ -239,9 +272,36 @@ fn path(file: &ModelFile, path: tallow::Path) -> (PathFacts, Option<Verified>) {
     }
 }
 
-fn signature(graph: &Graph) -> Signature {
-    let typed = |(name, value): (&str, _)| (name.to_owned(), graph.ty(value).to_string());
-    Signature { inputs: graph.inputs().map(typed).collect(), outputs: graph.outputs().map(typed).collect() }
+/// The first line of an error, which names what is wrong; the paths show all of it.
+fn first_line(why: &str) -> String {
+    let mut lines = why.lines();
+    let first = lines.next().unwrap_or_default().to_owned();
+    if lines.next().is_some() { first + " …" } else { first }
+}
+
+fn signature(path: &'static str, by_default: bool, graph: &Graph) -> Signature {
+    let port = |(name, value): (&str, _)| Port {
+        name: name.to_owned(),
+        ty: graph.ty(value).clone(),
+        injected: name == POS && graph.input_named(name) == Some(value),
+    };
+    let operations: Vec<&Op> = graph
+        .nodes()
+        .filter_map(|id| match &graph.node(id).kind {
+            NodeKind::Op(op) => Some(op),
+            NodeKind::Input(_) | NodeKind::Weight(_) => None,
+        })
+        .collect();
+    Signature {
+        path,
+        by_default,
+        nodes: graph.len(),
+        operations: operations.len(),
+        weights: graph.weights().count(),
+        caches: operations.iter().filter(|op| op.info().effect == Effect::State).count(),
+        inputs: graph.inputs().map(port).collect(),
+        outputs: graph.outputs().map(port).collect(),
+    }
 }
 
 fn parameters(file: &ModelFile) -> u64 {

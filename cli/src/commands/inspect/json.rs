@@ -1,6 +1,6 @@
 //! The facts as one JSON object.
 
-use super::facts::{Facts, ModelFacts, PathFacts, Signature, TokenizerFacts};
+use super::facts::{Facts, ModelFacts, PathFacts, Port, Signature, TokenizerFacts};
 use crate::commands::tools::hash;
 use serde_json::{Map, Value, json};
 use tallow::format::{ChatSection, Container, FormatError, SamplingConfig};
@@ -73,7 +73,8 @@ fn model(model: &ModelFacts, facts: &Facts) -> Value {
             "family": family(model),
             "program": model.program.map(|(format, bytes)| json!({ "format": format.name(), "bytes": bytes, "runs": false })),
         },
-        "signature": model.signature.as_ref().map(signature),
+        "signature": model.signature.as_ref().ok().map(signature),
+        "no_signature": model.signature.as_ref().err(),
     })
 }
 
@@ -135,10 +136,29 @@ fn family(model: &ModelFacts) -> Value {
     value
 }
 
-fn signature(signature: &Signature) -> Value {
-    let named = |all: &[(String, String)]| {
-        let one = |(name, ty): &(String, String)| (name.clone(), Value::from(ty.as_str()));
-        Value::Object(all.iter().map(one).collect())
+fn signature(s: &Signature) -> Value {
+    json!({
+        "path": s.path,
+        "default": s.by_default,
+        "nodes": s.nodes,
+        "operations": s.operations,
+        "weights": s.weights,
+        "caches": s.caches,
+        "inputs": ports(&s.inputs, true),
+        "outputs": ports(&s.outputs, false),
+    })
+}
+
+/// Inputs or outputs by name, in order. A dimension is a number, or a text where it has symbols.
+fn ports(all: &[Port], inputs: bool) -> Value {
+    let one = |port: &Port| {
+        let dims = port.ty.shape.dims().iter();
+        let shape: Vec<Value> = dims.map(|d| d.as_const().map_or_else(|| json!(d.to_string()), |n| json!(n))).collect();
+        let mut value = json!({ "dtype": port.ty.dtype.name(), "shape": shape });
+        if inputs {
+            value["injected"] = json!(port.injected);
+        }
+        (port.name.clone(), value)
     };
-    json!({ "inputs": named(&signature.inputs), "outputs": named(&signature.outputs) })
+    Value::Object(all.iter().map(one).collect())
 }

@@ -1,6 +1,6 @@
 //! The facts as a page for people. Whatever comes from the file is cleaned of control characters.
 
-use super::facts::{Facts, ModelFacts, PathFacts, Signature, TokenizerFacts, flatten};
+use super::facts::{Facts, ModelFacts, PathFacts, Port, Signature, TokenizerFacts, flatten};
 use crate::commands::tools::{clean, hash};
 use crate::ui;
 use serde_json::{Map, Value};
@@ -165,9 +165,7 @@ impl Page {
             }
         }
         self.paths(model);
-        if let Some(signature) = &model.signature {
-            self.signature(signature);
-        }
+        self.signature(&model.signature);
     }
 
     fn paths(&mut self, model: &ModelFacts) {
@@ -182,7 +180,11 @@ impl Page {
         // Why a path fails is what one looks for here: never shortened.
         let rows = [("graph", path(&model.graph, "")), ("family", path(&model.family, &family)), ("program", program)];
         for (name, text) in rows {
-            self.line(&format!("{name:<7}  {text}"));
+            let mut name = name;
+            for line in text.lines() {
+                self.line(&format!("{name:<7}  {line}"));
+                name = "";
+            }
         }
         for facts in [&model.graph, &model.family] {
             if let PathFacts::Ready { notes, .. } = facts {
@@ -191,13 +193,30 @@ impl Page {
         }
     }
 
-    fn signature(&mut self, signature: &Signature) {
+    fn signature(&mut self, signature: &Result<Signature, String>) {
         self.heading("signature");
-        let side = |what: &'static str, all: &[(String, String)]| -> Vec<Vec<String>> {
-            all.iter().map(|(name, ty)| vec![what.into(), clean(name), ty.clone()]).collect()
+        let s = match signature {
+            Ok(signature) => signature,
+            Err(why) => return self.line(&format!("none: {why}")),
         };
-        let mut rows = side("in", &signature.inputs);
-        rows.extend(side("out", &signature.outputs));
+        let by = match (s.path, s.by_default) {
+            ("graph", _) => "of the graph section",
+            (_, true) => "of the family's graph",
+            (_, false) => "of the family's graph (--path family); by default the graph section is taken, which fails",
+        };
+        let caches = match s.caches {
+            0 => "no cache: every call stands alone".into(),
+            1 => "1 cache".into(),
+            n => format!("{n} caches"),
+        };
+        let sizes = format!("{} nodes: {} operations, {} weights; {caches}", s.nodes, s.operations, s.weights);
+        self.line(&format!("{by}, {sizes}"));
+        let side = |what: &'static str, all: &[Port]| -> Vec<Vec<String>> {
+            let injected = |p: &Port| if p.injected { "the session fills it in" } else { "" };
+            all.iter().map(|p| vec![what.into(), clean(&p.name), p.ty.to_string(), injected(p).into()]).collect()
+        };
+        let mut rows = side("in", &s.inputs);
+        rows.extend(side("out", &s.outputs));
         self.table(&rows);
     }
 

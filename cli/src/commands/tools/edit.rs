@@ -10,8 +10,7 @@ use std::process::ExitCode;
 use tallow::format::container::DEFAULT_MAX_TEXT as MAX_TEXT;
 use tallow::format::tools::{self, Edit as Change};
 use tallow::format::{Container, GraphFormat, ModelFile, ReadOptions};
-use tallow::frontends::graph_section;
-use tallow::ir::verify::verify;
+use tallow::graph_file::GraphFile;
 
 /// Replace, add or remove text sections of a .cyb or .model file.
 ///
@@ -162,47 +161,13 @@ fn text(path: &Path) -> Result<String> {
 
 /// A graph section from a file, checked against the model at `model`.
 fn graph(model: &Path, path: &Path, options: &ReadOptions) -> Result<(GraphFormat, String)> {
-    let wrong = |source: Box<dyn std::error::Error + Send + Sync>| tallow::Error::Graph {
-        file: path.display().to_string(),
-        source,
-    };
-    let mut stated = Vec::new();
-    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
-    let (format, content) = match ending.as_deref() {
-        Some("toml") => (GraphFormat::Toml, text(path)?),
-        Some("hex") => (GraphFormat::Hex, text(path)?),
-        Some("txt") => {
-            // The section holds no types, so those of the text are checked here.
-            let graph = tallow::ir::text::parse(&text(path)?).map_err(|e| wrong(e.into()))?;
-            let graph = verify(graph).map_err(|e| wrong(e.into()))?.into_inner();
-            stated = graph.weights().map(|(name, v)| (name.to_owned(), graph.ty(v).clone())).collect();
-            let raw = tallow::ir::RawGraph::from_graph(&graph).map_err(|e| wrong(e.into()))?;
-            (GraphFormat::Hex, graph_section::to_text(GraphFormat::Hex, &raw))
-        }
-        _ => bail!("--graph {}: a graph is a .txt, .hex or .toml file, or `none`", path.display()),
-    };
     let model = ModelFile::open_with(model, options)?;
-    let graph = graph_section::from_section(format, &content, model.config(), model.tensors())
-        .map_err(|e| if e.is_unsupported() { unsupported(path, &e) } else { wrong(e.into()) })?;
-    for (name, ty) in stated {
-        let found = graph.weight_named(&name).map(|v| graph.ty(v).clone());
-        if found.as_ref() != Some(&ty) {
-            let found = found.map_or("no such tensor".into(), |t| t.to_string());
-            return Err(wrong(
-                format!("weight `{name}` is stated as {ty}, and the model holds {found}; correct the text").into(),
-            )
-            .into());
-        }
-    }
-    if graph.output_named("logits").is_none() {
+    let file = GraphFile::read(path, Some(&model))?;
+    let section = file.section(path, &model)?;
+    if file.graph.graph().output_named("logits").is_none() {
         eprintln!(
             "warning: the graph has no output `logits`, so the model runs on inputs (run --input) and not on text"
         );
     }
-    verify(graph).map_err(|e| wrong(e.into()))?;
-    Ok((format, content))
-}
-
-fn unsupported(path: &Path, error: &dyn std::error::Error) -> tallow::Error {
-    tallow::Error::Unsupported(format!("{}: {error}", path.display()))
+    Ok(section)
 }
