@@ -4,16 +4,19 @@
 //! slice as far up as rows stay on their own and nothing else reads them. A vocabulary is wide: for
 //! a prompt of hundreds of tokens this saves most of the work of the head.
 
-use tallow_ir::{DType, Graph, IrError, NodeId, NodeKind, Op, SEQUENCE, Value};
+use tallow_ir::{DType, Effect, Graph, IrError, NodeId, NodeKind, Op, SEQUENCE, Value};
 
 /// The graph with output `name` cut down to its last row; unchanged where that output does not
-/// exist or is no `[S, …]` tensor.
+/// exist or is no `[S, …]` tensor, and where the graph reads no tokens and keeps no cache: its rows are
+/// then no text, but perhaps the pictures of a batch.
 pub fn last_row(graph: &Graph, name: &str) -> Result<Graph, IrError> {
     let mut g = graph.clone();
     let Some(output) = g.outputs().find(|(n, _)| *n == name).map(|(_, v)| v) else {
         return Ok(g);
     };
-    if !is_sequence(&g, output) {
+    let stateful = |id| matches!(&g.node(id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
+    let text = g.input_named("input_ids").is_some() || g.nodes().any(stateful);
+    if !text || !is_sequence(&g, output) {
         return Ok(g);
     }
     // The nodes from the output upwards whose rows are on their own.
@@ -86,9 +89,24 @@ mod tests {
         TensorType::f32(Shape::new([Dim::symbol("S"), width.into()]))
     }
 
+    fn with_ids() -> Graph {
+        let mut g = Graph::new();
+        g.input("input_ids", TensorType::i64(Shape::new([Dim::symbol("S")]))).unwrap();
+        g
+    }
+
+    #[test]
+    fn rows_that_are_no_tokens_all_stay() {
+        let mut g = Graph::new();
+        let x = g.input("x", rows(4)).unwrap();
+        g.output("logits", x).unwrap();
+        let cut = last_row(&g, "logits").unwrap();
+        assert_eq!(cut.ty(cut.output_named("logits").unwrap()).to_string(), "f32[S, 4]");
+    }
+
     #[test]
     fn slices_above_the_norm_and_keeps_types() {
-        let mut g = Graph::new();
+        let mut g = with_ids();
         let x = g.input("x", rows(4)).unwrap();
         let h = g.op(Op::Silu, &[x]).unwrap();
         let gain = g.weight("g", TensorType::f32(Shape::fixed(&[4]))).unwrap();
@@ -107,7 +125,7 @@ mod tests {
 
     #[test]
     fn stops_where_another_reader_needs_all_rows() {
-        let mut g = Graph::new();
+        let mut g = with_ids();
         let x = g.input("x", rows(4)).unwrap();
         let t = g.op(Op::Tanh, &[x]).unwrap();
         let y = g.op(Op::MulScalar { value: 2.0.into() }, &[t]).unwrap();

@@ -63,31 +63,33 @@ fn number(dim: &Dim) -> Option<u32> {
     dim.as_symbol()?.strip_prefix('d')?.parse().ok()
 }
 
-/// Dimensions of different operands that stand at the same place from either end, where one is
-/// dynamic: the later symbol becomes the other dimension.
+/// What a dynamic dimension of one operand may be equal to in another: first the dimensions at the
+/// same place from either end, then the others, as in a mask over keys. The later symbol becomes the
+/// other dimension.
 fn candidates(types: &[TensorType]) -> Vec<Replacement> {
     const MOST_CANDIDATES: usize = 24;
     let mut found: Vec<Replacement> = Vec::new();
-    for (i, a) in types.iter().enumerate() {
-        for b in &types[i + 1..] {
-            let (a, b) = (a.shape.dims(), b.shape.dims());
-            for (x, y) in a.iter().zip(b).chain(a.iter().rev().zip(b.iter().rev())) {
-                let (from, to) = match (number(x), number(y)) {
-                    (Some(p), Some(q)) if p < q => (y, x),
-                    (Some(_), _) => (x, y),
-                    (None, Some(_)) => (y, x),
-                    (None, None) => continue,
-                };
-                let Some(symbol) = from.as_symbol() else { continue };
-                let known = |r: &Replacement| r.symbol == symbol && r.by == *to;
-                if to.symbols().contains(&symbol) || found.iter().any(known) {
-                    continue;
-                }
-                found.push(Replacement { symbol: symbol.to_owned(), by: to.clone() });
-                if found.len() == MOST_CANDIDATES {
-                    return found;
-                }
-            }
+    let mut consider = |x: &Dim, y: &Dim| {
+        let (from, to) = match (number(x), number(y)) {
+            (Some(p), Some(q)) if p < q => (y, x),
+            (Some(_), _) => (x, y),
+            (None, Some(_)) => (y, x),
+            (None, None) => return,
+        };
+        let Some(symbol) = from.as_symbol() else { return };
+        let known = found.iter().any(|r: &Replacement| r.symbol == symbol && r.by == *to);
+        if !to.symbols().contains(&symbol) && !known && found.len() < MOST_CANDIDATES {
+            found.push(Replacement { symbol: symbol.to_owned(), by: to.clone() });
+        }
+    };
+    let pairs = || types.iter().enumerate().flat_map(|(i, a)| types[i + 1..].iter().map(move |b| (a, b)));
+    for (a, b) in pairs() {
+        let (a, b) = (a.shape.dims(), b.shape.dims());
+        a.iter().zip(b).chain(a.iter().rev().zip(b.iter().rev())).for_each(|(x, y)| consider(x, y));
+    }
+    for (a, b) in pairs() {
+        for x in a.shape.dims() {
+            b.shape.dims().iter().filter(|y| number(x).is_some() && number(y).is_some()).for_each(|y| consider(x, y));
         }
     }
     found
@@ -162,6 +164,10 @@ mod tests {
         let heads = [f("d1, 2, d2, 4"), f("d3, 2, d4, 4"), f("d5, 2, d6, 4")];
         // Queries may be of another number than keys, which are as many as values.
         assert_eq!(settled(attention, &heads).unwrap(), "f32[d1, 2, d2, 4] f32[d1, 2, d4, 4] f32[d1, 2, d4, 4]");
+        // A mask lies over keys, which stand elsewhere in k.
+        let masked = [f("d1, 2, d2, 4"), f("d1, 2, d2, 4"), f("d1, 2, d2, 4"), f("d5, 1, 1, d6")];
+        let attention = Op::Sdpa { heads: 2, kv_heads: 2, head_dim: 4, causal: false };
+        assert!(settled(attention, &masked).unwrap().ends_with("f32[d1, 1, 1, d2]"));
         assert_eq!(settled(Op::Add, &[f("S, 4"), f("T, 4")]), None);
         assert_eq!(settled(Op::Add, &[f("d1, 4"), f("d2, 5")]), None);
     }
