@@ -30,7 +30,7 @@ pub use session::{GenerateOptions, Session};
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;
 pub use tallow_executor::chat::Message;
-pub use tallow_executor::{CacheType, Engine, Rows, Tensor};
+pub use tallow_executor::{CacheType, Engine, HostFunctions, Rows, Tensor};
 pub use tallow_format as format;
 pub use tallow_frontends as frontends;
 pub use tallow_import as import;

@@ -2,10 +2,11 @@
 
 use crate::{Error, Result, Session};
 use std::sync::{Arc, OnceLock};
+use tallow_compiler::passes;
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
-use tallow_executor::{Engine, Program, ProgramOptions};
+use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
 use tallow_ir::Graph;
@@ -34,6 +35,9 @@ pub struct ModelOptions {
     pub path: Path,
     /// Limits on reading the file; of no effect on the embedded model, nor on a file already opened.
     pub read: ReadOptions,
+    /// Leaves a graph that was written for one token a call as it is, instead of widening it to whole
+    /// prompts.
+    pub token_by_token: bool,
     /// Engine, threads, cache type, context and chunk. Without a context, that of the config.
     pub program: ProgramOptions,
 }
@@ -77,7 +81,17 @@ impl Model {
     /// A model from an opened file.
     pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
         let file = Arc::new(file);
-        let (graph, notes) = graph(&file, options.path)?;
+        let (mut graph, mut notes) = graph(&file, options.path)?;
+        if passes::takes_one_token(graph.graph()) && !options.token_by_token {
+            match passes::whole_prompt(graph.graph()) {
+                Ok(wide) => {
+                    graph = verify(wide).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
+                }
+                Err(missed) => notes.push(format!(
+                    "the graph takes one token a call, and prompts run so: it does not widen to whole prompts {missed}"
+                )),
+            }
+        }
         let mut program = options.program;
         if program.context.is_none() {
             program.context = context(&file)?;
@@ -97,6 +111,19 @@ impl Model {
                 end_ids,
             }),
         })
+    }
+
+    /// The model with the functions that its graph may call by `HostCall`.
+    ///
+    /// # Errors
+    /// The model has been cloned, or has a session already.
+    pub fn with_host(self, host: Arc<dyn HostFunctions>) -> Result<Self> {
+        let shared =
+            || Error::Usage("functions of the host are registered before a model is cloned or has a session".into());
+        let mut inner = Arc::try_unwrap(self.inner).map_err(|_| shared())?;
+        let program = Arc::try_unwrap(inner.program).map_err(|_| shared())?;
+        inner.program = Arc::new(program.with_host(host));
+        Ok(Model { inner: Arc::new(inner) })
     }
 
     /// A new, empty session.

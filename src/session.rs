@@ -57,6 +57,12 @@ impl Session {
         self.inner.cache_bytes()
     }
 
+    /// Begins the random numbers of the graph anew, from this seed. What [`GenerateOptions`] samples has a
+    /// seed of its own.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.inner.set_seed(seed);
+    }
+
     /// Forgets everything.
     pub fn reset(&mut self) {
         self.inner.reset();

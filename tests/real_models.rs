@@ -29,14 +29,7 @@ struct Case {
 fn case(name: &str) -> Option<Case> {
     let text = std::fs::read_to_string(folder("tests/references").join(format!("{name}.json"))).unwrap();
     let reference: Value = serde_json::from_str(&text).unwrap();
-    let models = std::env::var_os("TALLOW_REAL_MODELS").map_or_else(|| folder("models/real"), PathBuf::from);
-    let source = models.join(reference["file"].as_str().unwrap());
-    if !source.exists() {
-        println!("skipped: {} is not there; scripts/real-models.sh fetches it", source.display());
-        return None;
-    }
-    let temporary = tempfile::tempdir().unwrap();
-    let model = common::import(&source, temporary.path(), "auto");
+    let (model, temporary) = common::real_model(reference["file"].as_str().unwrap())?;
     Some(Case { reference, model, _folder: temporary })
 }
 

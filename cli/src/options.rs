@@ -73,6 +73,10 @@ pub struct LoadOptions {
     /// Run the plain interpreter in f32: slow, and what everything else is checked against.
     #[arg(long)]
     pub reference: bool,
+    /// Run a graph that was written for one token a call as it is, instead of widening it to whole
+    /// prompts.
+    #[arg(long)]
+    pub token_by_token: bool,
     /// Number of threads; 0 is one per physical core.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub threads: usize,
@@ -91,6 +95,7 @@ impl LoadOptions {
         let mut options =
             ModelOptions { path: self.path.into(), read: self.reading.options(), ..ModelOptions::default() };
         options.program.engine = if self.reference { Engine::Reference } else { Engine::Cpu };
+        options.token_by_token = self.token_by_token;
         options.program.threads = self.threads;
         options.program.context = self.context;
         options.program.cache = match self.cache {

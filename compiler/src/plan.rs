@@ -71,6 +71,17 @@ pub struct Plan {
     pub caches: u32,
 }
 
+impl Plan {
+    /// The type of what a buffer holds.
+    pub fn type_of(&self, buffer: Buffer) -> Option<&TensorType> {
+        let steps = self.prelude.iter().chain(&self.steps);
+        let made = steps.flat_map(|s| s.results.iter().zip(&s.types));
+        let inputs = self.inputs.iter().map(|i| (&i.buffer, &i.ty));
+        let weights = self.weights.iter().map(|w| (&w.buffer, &w.ty));
+        inputs.chain(weights).chain(made).find(|(b, _)| **b == buffer).map(|(_, ty)| ty)
+    }
+}
+
 /// Why a graph has no plan.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
@@ -85,8 +96,8 @@ pub enum PlanError {
     Cycle,
 }
 
-/// Lowers a verified graph. Steps stand in topological order; what no output and no state needs is
-/// left out. Cache numbers follow the ids of the stateful nodes, so the plans of one graph and of
+/// Lowers a verified graph. Steps stand in topological order; what no output, no state and no
+/// call of the host needs is left out. Cache numbers follow the ids of the stateful nodes, so the plans of one graph and of
 /// its variants (all rows, last row) share a session's caches.
 pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
     let graph = verified.graph();
@@ -145,14 +156,17 @@ pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// Nodes that an output or a state needs, and every input, so that a caller may always give it.
+/// Nodes that an output, a state or a call of the host needs, and every input, so that a caller may always give it.
 fn needed(verified: &Verified, order: &[NodeId]) -> std::collections::HashSet<NodeId> {
     let graph = verified.graph();
     let mut needed: std::collections::HashSet<NodeId> = graph.outputs().map(|(_, v)| v.node).collect();
     needed.extend(graph.inputs().map(|(_, v)| v.node));
     for &id in order.iter().rev() {
-        let stateful = matches!(&graph.node(id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
-        if stateful {
+        let acts = match &graph.node(id).kind {
+            NodeKind::Op(op) => matches!(op.info().effect, Effect::State | Effect::Host),
+            NodeKind::Input(_) | NodeKind::Weight(_) => false,
+        };
+        if acts {
             needed.insert(id);
         }
         if needed.contains(&id) {

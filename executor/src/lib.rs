@@ -9,6 +9,7 @@ mod cache;
 pub mod chat;
 mod cpu;
 mod error;
+pub mod host;
 mod interpreter;
 pub mod kernels;
 mod program;
@@ -21,6 +22,7 @@ pub mod weights;
 
 pub use candle_core::{DType, Device, Tensor};
 pub use error::ExecutorError;
+pub use host::HostFunctions;
 pub use program::{CacheType, Engine, Program, ProgramOptions};
 pub use session::{Rows, Session};
 pub use weights::{WeightSource, WeightView};

@@ -1,6 +1,8 @@
 //! A program: plans with their weights, ready for sessions.
 
 use crate::error::{ExecutorError, Result};
+use crate::host::HostFunctions;
+use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::kernels::Team;
 use crate::value::Val;
@@ -8,8 +10,8 @@ use crate::weights::{Weight, WeightSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tallow_compiler::{Plan, lower, passes};
-use tallow_ir::Graph;
 use tallow_ir::verify::Verified;
+use tallow_ir::{Graph, TensorType};
 
 /// The name of the output that holds logits.
 pub const LOGITS: &str = "logits";
@@ -73,6 +75,8 @@ pub struct Program {
     pub(crate) options: ProgramOptions,
     pub(crate) half_cache: bool,
     pub(crate) team: Team,
+    one_token: Vec<String>,
+    pub(crate) host: Option<Arc<dyn HostFunctions>>,
 }
 
 impl Program {
@@ -95,12 +99,34 @@ impl Program {
             n => Team::new(n),
         }
         .map_err(|e| ExecutorError::Threads(e.to_string()))?;
-        Ok(Program { all, last, options, half_cache, team })
+        let one_token = match passes::takes_one_token(graph.graph()) {
+            true => passes::token_inputs(graph.graph()),
+            false => Vec::new(),
+        };
+        Ok(Program { all, last, options, half_cache, team, one_token, host: None })
+    }
+
+    /// The program with the functions that its graph may call by `HostCall`.
+    pub fn with_host(mut self, host: Arc<dyn HostFunctions>) -> Self {
+        self.host = Some(host);
+        self
     }
 
     /// The plan of all rows.
     pub fn plan(&self) -> &Plan {
         &self.all.plan
+    }
+
+    /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
+    /// `[1]`, `input_ids` among them.
+    pub fn one_token_inputs(&self) -> &[String] {
+        &self.one_token
+    }
+
+    /// Types of the outputs in order, where an operation, an input or a weight makes them.
+    pub(crate) fn output_types(&self, rows: crate::Rows) -> impl Iterator<Item = Option<&TensorType>> {
+        let plan = &self.loaded(rows).plan;
+        plan.outputs.iter().map(|(_, buffer)| plan.type_of(*buffer))
     }
 
     /// How this program was asked to run.
@@ -144,7 +170,8 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
     }
     for step in &plan.prelude {
         let operands: Vec<Val> = step.operands.iter().filter_map(|b| fixed[b.0 as usize].clone()).collect();
-        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0 };
+        let mut random = RandomState::default();
+        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0, random: &mut random, host: None };
         for (buffer, value) in step.results.iter().zip(interpreter::step(step, &operands, &mut frame)?) {
             fixed[buffer.0 as usize] = Some(value);
         }

@@ -5,7 +5,7 @@
 //! splitmix64, one draw a token, which falls on the tokens in the order of their ids; none of it depends on the machine.
 
 mod exp;
-mod rng;
+pub(crate) mod rng;
 
 use exp::exp_negative;
 use rng::Xoshiro256;

@@ -3,13 +3,14 @@
 use crate::cache::Cache;
 use crate::cpu;
 use crate::error::{ExecutorError, Result};
+use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::program::{Engine, LOGITS, Program};
 use crate::value::Val;
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
 use tallow_compiler::PlanInput;
-use tallow_ir::{Bindings, PAST, POS, SEQUENCE};
+use tallow_ir::{Bindings, DType as IrType, Dim, PAST, POS, SEQUENCE};
 
 /// Which rows of the logits to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +28,14 @@ pub struct Session {
     program: Arc<Program>,
     caches: Vec<Cache>,
     past: usize,
+    random: RandomState,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
         let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
-        Session { program, caches, past: 0 }
+        Session { program, caches, past: 0, random: RandomState::default() }
     }
 
     /// The program.
@@ -57,14 +59,23 @@ impl Session {
         self.caches.iter().map(Cache::bytes).sum()
     }
 
-    /// Empties the cache.
+    /// Begins the random numbers of the graph anew, from this seed; a session begins with the seed 0. The
+    /// same seed and the same calls give the same results.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.random = RandomState { seed, draws: 0 };
+    }
+
+    /// Empties the cache and begins the random numbers anew.
     pub fn reset(&mut self) {
         self.truncate(0);
     }
 
     /// Forgets everything past the first `tokens` tokens, so that a new text with the same beginning
-    /// need not start anew.
+    /// need not start anew. With 0 tokens the random numbers begin anew.
     pub fn truncate(&mut self, tokens: usize) {
+        if tokens == 0 {
+            self.random.draws = 0;
+        }
         if tokens < self.past {
             self.caches.iter_mut().for_each(|c| c.truncate(tokens));
             self.past = tokens;
@@ -83,10 +94,15 @@ impl Session {
         }
         self.check_room(ids.len())?;
         let start = self.past;
+        let random = self.random;
         let length = start + ids.len();
         let run = |session: &mut Self| -> Result<Tensor> {
             let mut parts = Vec::new();
-            let chunk = if session.is_stateless() { ids.len() } else { session.program.options.chunk.max(1) };
+            let chunk = match session.program.one_token_inputs() {
+                [] if session.is_stateless() => ids.len(),
+                [] => session.program.options.chunk.max(1),
+                _ => 1,
+            };
             for chunk in ids.chunks(chunk) {
                 let values: Vec<i64> = chunk.iter().map(|&i| i64::from(i)).collect();
                 let tensor = Tensor::from_vec(values, chunk.len(), &Device::Cpu)?;
@@ -110,16 +126,83 @@ impl Session {
         let result = run(self);
         if result.is_err() {
             self.truncate(start);
+            self.random = random;
         }
         result
     }
 
-    /// Runs the graph once on named inputs and gives every output. On an error the session is as it
-    /// was.
+    /// Runs the graph on named inputs and gives every output. A graph for one token a call runs once
+    /// for each token of `input_ids`: outputs that hold one token's part come one after another for
+    /// [`Rows::All`], the others, and all for [`Rows::Last`], as the last call gives them. On an error
+    /// the session is as it was.
     pub fn run(&mut self, inputs: &[(String, Tensor)], rows: Rows) -> Result<Vec<(String, Tensor)>> {
-        let tokens = self.bind(inputs, rows)?.1.get(SEQUENCE).copied().unwrap_or(1).max(0) as usize;
-        self.check_room(tokens)?;
-        self.call(inputs, rows, self.past + tokens)
+        let start = self.past;
+        let calls = self.calls(inputs)?;
+        let mut parts = Vec::with_capacity(calls.len());
+        for inputs in &calls {
+            let tokens = self.bind(inputs, rows).map(|(_, bindings)| tokens(&bindings));
+            let made = tokens.and_then(|tokens| {
+                self.check_room(tokens)?;
+                self.call(inputs, rows, start + tokens.max(calls.len()))
+            });
+            match made {
+                Ok(outputs) => parts.push(outputs),
+                Err(error) => {
+                    self.truncate(start);
+                    return Err(error);
+                }
+            }
+        }
+        let Some(last) = parts.pop() else {
+            return Err(ExecutorError::Input { name: "input_ids".into(), cause: "is empty".into() });
+        };
+        if parts.is_empty() || rows == Rows::Last {
+            return Ok(last);
+        }
+        let types: Vec<_> = self.program.output_types(rows).collect();
+        last.into_iter()
+            .enumerate()
+            .map(|(i, (name, tensor))| {
+                let by_token = types[i].and_then(|t| t.shape.dims().first()).is_some_and(|d| d.as_const() == Some(1));
+                if !by_token {
+                    return Ok((name, tensor));
+                }
+                let all: Vec<&Tensor> = parts.iter().map(|p| &p[i].1).chain([&tensor]).collect();
+                Ok((name, Tensor::cat(&all, 0)?))
+            })
+            .collect()
+    }
+
+    /// The inputs of each call: one call, but for a graph that takes one token in each.
+    fn calls(&self, inputs: &[(String, Tensor)]) -> Result<Vec<Vec<(String, Tensor)>>> {
+        let single = self.program.one_token_inputs();
+        let long = |name: &str, t: &Tensor| single.iter().any(|n| n == name) && t.elem_count() > 1;
+        let Some((first, count)) = inputs.iter().find(|(n, t)| long(n, t)).map(|(n, t)| (n.clone(), t.elem_count()))
+        else {
+            return Ok(vec![inputs.to_vec()]);
+        };
+        (0..count)
+            .map(|at| {
+                inputs
+                    .iter()
+                    .map(|(name, tensor)| {
+                        if !single.iter().any(|n| n == name) {
+                            return Ok((name.clone(), tensor.clone()));
+                        }
+                        if tensor.elem_count() != count {
+                            return Err(ExecutorError::Input {
+                                name: name.clone(),
+                                cause: format!(
+                                    "holds {} values, and `{first}` {count}; both hold one a token",
+                                    tensor.elem_count()
+                                ),
+                            });
+                        }
+                        Ok((name.clone(), tensor.flatten_all()?.narrow(0, at, 1)?))
+                    })
+                    .collect()
+            })
+            .collect()
     }
 
     fn check_room(&self, tokens: usize) -> Result<()> {
@@ -134,12 +217,16 @@ impl Session {
     /// One call; `length` is the number of tokens once the whole text that it is part of has run.
     fn call(&mut self, inputs: &[(String, Tensor)], rows: Rows, length: usize) -> Result<Vec<(String, Tensor)>> {
         let (given, bindings) = self.bind(inputs, rows)?;
-        let tokens = bindings.get(SEQUENCE).copied().unwrap_or(1).max(0) as usize;
+        let tokens = tokens(&bindings);
+        let random = self.random;
         let result = self.walk(given, rows, tokens, length);
         match result {
             Ok(_) if self.caches.is_empty() => {}
             Ok(_) => self.past += tokens,
-            Err(_) => self.caches.iter_mut().for_each(|c| c.truncate(self.past)),
+            Err(_) => {
+                self.caches.iter_mut().for_each(|c| c.truncate(self.past));
+                self.random = random;
+            }
         }
         result
     }
@@ -152,7 +239,8 @@ impl Session {
         for (input, tensor) in plan.inputs.iter().zip(given) {
             buffers[input.buffer.0 as usize] = Some(Val::Tensor(tensor));
         }
-        let mut frame = Frame { caches: &mut self.caches, tokens, length };
+        let host = program.host.as_deref();
+        let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
         let mut operands = Vec::new();
         for step in &plan.steps {
             operands.clear();
@@ -200,57 +288,106 @@ impl Session {
         if let Some((name, _)) = inputs.iter().find(|(n, _)| n == POS || !plan.inputs.iter().any(|i| i.name == *n)) {
             return Err(fault(name, format!("is no input of this graph; it takes {}", signature())));
         }
-        let mut bindings = Bindings::from([(PAST.to_owned(), self.past as i64)]);
-        let mut given = Vec::with_capacity(plan.inputs.len());
-        for input in &plan.inputs {
-            if input.name == POS {
-                given.push(Tensor::new(self.past as i64, &Device::Cpu)?);
-                continue;
-            }
+        if let Some((name, _)) = inputs.iter().enumerate().find_map(|(i, n)| inputs[..i].iter().find(|m| m.0 == n.0)) {
+            return Err(fault(name, "is given twice; give it once".into()));
+        }
+        let mut found = Vec::with_capacity(plan.inputs.len());
+        for input in plan.inputs.iter().filter(|i| i.name != POS) {
             let (_, tensor) = inputs
                 .iter()
                 .find(|(n, _)| *n == input.name)
                 .ok_or_else(|| fault(&input.name, format!("is missing; the graph takes {}", signature())))?;
-            let tensor = fit(input, tensor, &mut bindings).map_err(|cause| fault(&input.name, cause))?;
-            let wanted = if input.ty.dtype.is_integer() { DType::I64 } else { DType::F32 };
-            if wanted == DType::I64 && tensor.dtype().is_float() {
-                let values = tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
-                if let Some(v) = values.iter().find(|v| v.fract() != 0.0 || v.abs() > 9e15) {
-                    return Err(fault(&input.name, format!("holds {v}, where whole numbers are expected")));
+            found.push(ranked(input, tensor).map_err(|cause| fault(&input.name, cause))?);
+        }
+        // Sizes that are a symbol bind it, then those that follow from one; at last all must agree.
+        let mut bindings = Bindings::from([(PAST.to_owned(), self.past as i64)]);
+        let given = plan.inputs.iter().filter(|i| i.name != POS).zip(&found);
+        for solve in [|d: &Dim, n: i64| d.as_symbol().map(|s| (s.to_owned(), n)), |d: &Dim, n: i64| d.solve(n)] {
+            for (input, tensor) in given.clone() {
+                for (dim, &size) in input.ty.shape.dims().iter().zip(tensor.dims()) {
+                    if let Some((symbol, value)) = solve(dim, size as i64) {
+                        bindings.entry(symbol).or_insert(value);
+                    }
                 }
             }
-            given.push(if tensor.dtype() == wanted { tensor } else { tensor.to_dtype(wanted)? });
+        }
+        for (input, tensor) in given {
+            agrees(input, tensor, &bindings).map_err(|cause| fault(&input.name, cause))?;
+        }
+        let mut found = found.into_iter();
+        let mut given = Vec::with_capacity(plan.inputs.len());
+        for input in &plan.inputs {
+            given.push(match found.next() {
+                _ if input.name == POS => Tensor::new(self.past as i64, &Device::Cpu)?,
+                Some(tensor) => as_type(input.ty.dtype, &tensor)?.map_err(|cause| fault(&input.name, cause))?,
+                None => return Err(fault(&input.name, "is missing".into())),
+            });
         }
         Ok((given, bindings))
     }
 }
 
-/// `tensor` in the declared shape, binding symbols that it is the first to fix. One leading 1 too
-/// many or too few is accepted.
-fn fit(input: &PlanInput, tensor: &Tensor, bindings: &mut Bindings) -> std::result::Result<Tensor, String> {
+/// Tokens of a call: the sequence length, or one where the graph has none.
+fn tokens(bindings: &Bindings) -> usize {
+    bindings.get(SEQUENCE).copied().unwrap_or(1).max(0) as usize
+}
+
+/// `tensor` with the declared number of dimensions: one leading 1 too many or too few is accepted.
+fn ranked(input: &PlanInput, tensor: &Tensor) -> std::result::Result<Tensor, String> {
     let declared = input.ty.shape.dims();
-    let tensor = match tensor.rank() as i64 - declared.len() as i64 {
+    let fitted = match tensor.rank() as i64 - declared.len() as i64 {
+        0 => Ok(tensor.clone()),
         1 if tensor.dims().first() == Some(&1) => tensor.squeeze(0),
         -1 if declared.first().is_some_and(|d| d.as_const() == Some(1) || d.as_symbol().is_some()) => {
             tensor.unsqueeze(0)
         }
-        _ => Ok(tensor.clone()),
-    }
-    .map_err(|e| e.to_string())?;
-    let wrong = |t: &Tensor| format!("has shape {:?}, expected {}", t.dims(), input.ty);
-    if tensor.rank() != declared.len() {
-        return Err(wrong(&tensor));
-    }
-    for (&size, dim) in tensor.dims().iter().zip(declared) {
-        if let Some(symbol) = dim.as_symbol()
-            && !bindings.contains_key(symbol)
-        {
-            bindings.insert(symbol.to_owned(), size as i64);
+        _ => return Err(format!("has shape {:?}, expected {}", tensor.dims(), input.ty)),
+    };
+    fitted.map_err(|e| e.to_string())
+}
+
+/// Whether each size is what its dimension gives under `bindings`.
+fn agrees(input: &PlanInput, tensor: &Tensor, bindings: &Bindings) -> std::result::Result<(), String> {
+    for (&size, dim) in tensor.dims().iter().zip(input.ty.shape.dims()) {
+        match dim.evaluate(bindings) {
+            Some(n) if n == size as i64 => {}
+            Some(_) if dim.as_const().is_some() => {
+                return Err(format!("has shape {:?}, expected {}", tensor.dims(), input.ty));
+            }
+            _ => {
+                let bound: Vec<_> = bindings.iter().map(|(s, n)| format!("{s} = {n}")).collect();
+                let bound = bound.join(", ");
+                return Err(format!("has shape {:?}, expected {} where {bound}", tensor.dims(), input.ty));
+            }
         }
-        if dim.evaluate(bindings).is_some_and(|n| n != size as i64) {
-            let bound: Vec<_> = bindings.iter().map(|(s, n)| format!("{s} = {n}")).collect();
-            return Err(format!("{} where {}", wrong(&tensor), bound.join(", ")));
+    }
+    Ok(())
+}
+
+/// `tensor` in the element type that holds values of `dtype`; the inner error says which value does
+/// not fit it.
+fn as_type(dtype: IrType, tensor: &Tensor) -> Result<std::result::Result<Tensor, String>> {
+    let (wanted, least, most) = match dtype {
+        IrType::F16 => (DType::F16, 0, 0),
+        IrType::BF16 => (DType::BF16, 0, 0),
+        IrType::Bool => (DType::U8, 0, 1),
+        IrType::U8 => (DType::U8, 0, i64::from(u8::MAX)),
+        IrType::I8 => (DType::I64, i64::from(i8::MIN), i64::from(i8::MAX)),
+        IrType::I32 => (DType::I64, i64::from(i32::MIN), i64::from(i32::MAX)),
+        d if d.is_integer() => (DType::I64, i64::MIN, i64::MAX),
+        _ => (DType::F32, 0, 0),
+    };
+    if !wanted.is_float() && tensor.dtype().is_float() {
+        let values = tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+        if let Some(v) = values.iter().find(|v| v.fract() != 0.0 || v.abs() > 9e15) {
+            return Ok(Err(format!("holds {v}, where whole numbers are expected")));
         }
     }
-    Ok(tensor)
+    if !wanted.is_float() && (least, most) != (i64::MIN, i64::MAX) {
+        let values = tensor.flatten_all()?.to_dtype(DType::I64)?.to_vec1::<i64>()?;
+        if let Some(v) = values.iter().find(|v| !(least..=most).contains(v)) {
+            return Ok(Err(format!("holds {v}, where {dtype} values from {least} to {most} are expected")));
+        }
+    }
+    Ok(Ok(tensor.to_dtype(wanted)?))
 }

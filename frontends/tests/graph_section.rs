@@ -55,6 +55,11 @@ fn both_spellings_give_the_same_nodes_and_the_graph_back() {
 fn bare_graphs_hints_and_odd_values_survive_the_tables() {
     use tallow_ir::Op;
     use tallow_ir::binary::{HintForm, Input, Interface, RawNode};
+    let call = |name: &str| Op::HostCall {
+        function: tallow_ir::ops::Text::new(name).unwrap(),
+        dtype: tallow_ir::DType::F32,
+        shape: vec![-1],
+    };
     let node = |id, op| RawNode { id, op, inputs: vec!["a".into()], outputs: vec![format!("b{id}")], hint: None };
     let mut raw = RawGraph {
         nodes: vec![
@@ -65,6 +70,8 @@ fn bare_graphs_hints_and_odd_values_survive_the_tables() {
             node(11, Op::MulScalar { value: 1.1754944e-38.into() }),
             node(12, Op::Slice { axis: 0, start: 1, end: i64::MAX }),
             node(13, Op::Tanh),
+            node(14, call("resample")),
+            node(15, call("\"a\", dtype = [1]\n\\")),
         ],
         interface: None,
         hints: HintForm::Byte,
@@ -72,6 +79,7 @@ fn bare_graphs_hints_and_odd_values_survive_the_tables() {
     raw.nodes[0].hint = Some(5);
     raw.nodes[1].hint = Some(77);
     let text = to_text(GraphFormat::Toml, &raw);
+    assert!(text.contains("function = \"resample\", dtype = \"f32\""), "{text}");
     assert!(text.contains("hint = \"cuda\"") && text.contains("hint_form = \"byte\""), "{text}");
     assert_eq!(parse(GraphFormat::Toml, &text).unwrap(), raw);
     raw.interface = Some(Interface::default());
@@ -115,6 +123,9 @@ fn faults_are_named_all_at_once() {
          `nodes[0].op` is \"Tahn\", an operation that this version does not know"
     );
     assert!(!unsupported);
+    let text =
+        error("[[nodes]]\nid = 0\nop = \"HostCall\"\nattrs = { function = \"\", dtype = \"f32\", shape = [] }").0;
+    assert!(text.contains("does not fit HostCall: `function`: the text is empty"), "{text}");
     assert!(error("[[nodes]]\nid = 0\nop = \"Tahn\"\n").1);
     assert!(!error("nodes = 3").1);
     assert!(!error("nodes = [").1);

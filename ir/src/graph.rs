@@ -4,7 +4,7 @@ use crate::{IrError, Op, POS, Shape, TensorType};
 use indexmap::IndexMap;
 use petgraph::Direction;
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
-use petgraph::visit::EdgeRef;
+use petgraph::visit::{EdgeRef, IntoEdgeReferences};
 use std::collections::HashMap;
 
 /// Id of a node; stays valid while other nodes come and go.
@@ -72,8 +72,11 @@ pub struct Graph {
     inputs: IndexMap<String, NodeId>,
     weights: IndexMap<String, NodeId>,
     outputs: IndexMap<String, Value>,
-    /// Names of values, for people; they take no part in equality.
-    names: HashMap<Value, String>,
+    /// Names of values, for people; they take no part in equality. Those of first results stand by
+    /// node number, since most nodes have one result …
+    names: Vec<Option<Box<str>>>,
+    /// … and those of further results apart.
+    further_names: HashMap<Value, Box<str>>,
     /// Device wishes of nodes, as the binary form carries them.
     hints: HashMap<NodeId, u8>,
 }
@@ -178,19 +181,43 @@ impl Graph {
         Ok(())
     }
 
-    /// Gives a value a name for people.
+    /// Gives a value of this graph a name for people.
     pub fn name(&mut self, value: Value, name: impl Into<String>) {
-        self.names.insert(value, name.into());
+        self.set_name(value, Some(name.into().into_boxed_str()));
     }
 
     /// The name of a value, if it has one.
     pub fn name_of(&self, value: Value) -> Option<&str> {
-        self.names.get(&value).map(String::as_str)
+        match value.port {
+            0 => self.names.get(value.node.index())?.as_deref(),
+            _ => self.further_names.get(&value).map(|name| &**name),
+        }
     }
 
     /// Takes the name of a value away.
     pub(crate) fn forget_name(&mut self, value: Value) {
-        self.names.remove(&value);
+        self.set_name(value, None);
+    }
+
+    fn set_name(&mut self, value: Value, name: Option<Box<str>>) {
+        if self.try_ty(value).is_err() {
+            return;
+        }
+        match (value.port, name) {
+            (0, name) => {
+                let at = value.node.index();
+                if self.names.len() <= at {
+                    self.names.resize(at + 1, None);
+                }
+                self.names[at] = name;
+            }
+            (_, Some(name)) => {
+                self.further_names.insert(value, name);
+            }
+            (_, None) => {
+                self.further_names.remove(&value);
+            }
+        }
     }
 
     /// Notes a device wish of the binary form.
@@ -319,6 +346,10 @@ impl Graph {
     /// [`Graph::topological`] of a graph that may have cycles: the nodes on cycles, and those that
     /// read from them, are left out.
     pub(crate) fn sorted_part(&self) -> Vec<NodeId> {
+        if self.net.edge_references().all(|e| e.source() < e.target()) {
+            // As built: the walk below would give the same order.
+            return self.nodes().collect();
+        }
         let mut waiting = vec![0u32; self.node_bound()];
         let mut ready = std::collections::BinaryHeap::new();
         for n in self.net.node_indices() {
@@ -389,7 +420,7 @@ impl Graph {
     }
 
     fn named(&mut self, value: Value, name: &str) -> Value {
-        self.names.insert(value, name.to_owned());
+        self.name(value, name);
         value
     }
 

@@ -78,6 +78,27 @@ pub fn angles(op: &Op, length: u64) -> Option<Angles> {
     }
 }
 
+/// The pairs of a head as `RopeMulti` turns them: the axis whose position turns pair `j`, and its
+/// frequency in radians a position; `None` for another operation. Sections that run on are those of
+/// Qwen2-VL (Wang 2024), sections that restart those of its rotary embedding of pictures.
+pub fn multi_angles(op: &Op) -> Option<Vec<(usize, f32)>> {
+    let Op::RopeMulti { head_dim, base, sections, restart, .. } = op else {
+        return None;
+    };
+    let base = f64::from(base.get());
+    let mut pairs = Vec::new();
+    for (axis, &size) in sections.iter().enumerate() {
+        for j in 0..size as usize {
+            let frequency = match restart {
+                true => plain(base, j, size.saturating_mul(2)),
+                false => plain(base, pairs.len(), *head_dim),
+            };
+            pairs.push((axis, frequency as f32));
+        }
+    }
+    Some(pairs)
+}
+
 fn plain(base: f64, pair: usize, width: u32) -> f64 {
     base.powf(-2.0 * pair as f64 / f64::from(width))
 }

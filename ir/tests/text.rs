@@ -67,6 +67,22 @@ fn statements_may_wrap_refer_forward_and_carry_comments() {
 }
 
 #[test]
+fn texts_as_attributes_may_hold_anything() {
+    use tallow_ir::ops::Text;
+    use tallow_ir::{DType, Op};
+    for name in ["f", "a, dtype = f32 }", "say \"\\n\"", "line\nbreak // no comment", "é ]"] {
+        let mut g = Graph::new();
+        let op = Op::HostCall { function: Text::new(name).unwrap(), dtype: DType::I64, shape: vec![-1, 2] };
+        let y = g.op(op, &[]).unwrap();
+        g.output("y", y).unwrap();
+        verify(round_trip(&g)).unwrap();
+        let wrong = print(&g).replace("[-1, 2]", "[-1, 3]");
+        let line = verify(parse(&wrong).unwrap()).unwrap_err();
+        assert!(line.to_string().contains("the recorded type is"), "{line}");
+    }
+}
+
+#[test]
 fn types_in_the_text_are_left_to_the_verifier() {
     let g = parse("graph { input %x: f32[4]\n %y: f32[5] = Neg(%x)\n output y = %y }").unwrap();
     let error = verify(g).unwrap_err();

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+pub mod one_token;
+
 use std::path::{Path, PathBuf};
 use tallow::import::{EncodingChoice, ImportOptions};
 use tallow::{Engine, Model, ModelOptions, Tensor, tensor_file};
@@ -50,4 +52,18 @@ pub fn error(a: &[f32], b: &[f32]) -> f32 {
     let worst =
         a.iter().zip(b).fold(0f32, |m, (x, y)| if (x - y).is_nan() { f32::INFINITY } else { m.max((x - y).abs()) });
     worst / top
+}
+
+/// A real model, imported from `models/real` or the folder that `TALLOW_REAL_MODELS` names, with the
+/// folder that holds it; without the file the test says that it was skipped.
+pub fn real_model(file: &str) -> Option<(PathBuf, tempfile::TempDir)> {
+    let models = std::env::var_os("TALLOW_REAL_MODELS").map_or_else(|| folder("models/real"), PathBuf::from);
+    let source = models.join(file);
+    if !source.exists() {
+        println!("skipped: {} is not there; scripts/real-models.sh fetches it", source.display());
+        return None;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let model = import(&source, temporary.path(), "auto");
+    Some((model, temporary))
 }

@@ -3,21 +3,36 @@
 //! It is the oracle that every faster path is tested against, so it stays slow and obvious.
 
 pub(crate) mod attention;
+mod batch;
+mod cast;
+mod detection;
 mod elementwise;
+mod experts;
+mod gather;
+mod host;
+mod host_call;
 mod integers;
 mod kv_blocks;
 pub(crate) mod layout;
+pub(crate) mod limits;
 mod matrix;
 mod norm;
+mod pointwise;
 mod position;
 mod quantize;
+pub(crate) mod random;
+mod recurrent;
+mod reduce;
+mod resize;
 pub(crate) mod rope;
-pub(crate) mod sizes;
+mod rope_multi;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};
-use crate::value::{Val, with_slice};
-use candle_core::Tensor;
+use crate::host::HostFunctions;
+use crate::value::Val;
+use candle_core::{DType, Tensor};
+use random::RandomState;
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
@@ -29,6 +44,10 @@ pub(crate) struct Frame<'a> {
     pub tokens: usize,
     /// Tokens once the whole text of this call has run: what length-dependent frequencies look at.
     pub length: usize,
+    /// The session's random numbers.
+    pub random: &'a mut RandomState,
+    /// What `HostCall` calls.
+    pub host: Option<&'a dyn HostFunctions>,
 }
 
 /// Runs one step.
@@ -36,11 +55,11 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
     if let (Op::KvCache, Some(cache)) = (&step.op, step.cache) {
         return kv_cache(step, operands, cache, frame);
     }
-    let tensors: Vec<Tensor> = operands.iter().map(|v| v.tensor(frame.caches)).collect::<Result<_>>()?;
+    let tensors: Vec<Tensor> = operands.iter().map(|v| widened(v.tensor(frame.caches)?)).collect::<Result<_>>()?;
     Ok(compute(step, &tensors, frame)?.into_iter().map(Val::Tensor).collect())
 }
 
-fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> {
+fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tensor>> {
     let one = |t: Result<Tensor>| t.map(|t| vec![t]);
     match &step.op {
         Op::Matmul => one(matrix::matmul(&x[0], &x[1])),
@@ -83,7 +102,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
             one(Ok(x[0].permute(dims)?.contiguous()?))
         }
         Op::Reshape { shape } => one(layout::reshape(step, &x[0], shape)),
-        Op::Concat { axis } => one(layout::concat(x, *axis as usize)),
+        Op::Concat { axis } => one(Ok(Tensor::cat(x, *axis as usize)?)),
         Op::Split { axis, sizes } => layout::split(&x[0], *axis as usize, sizes),
         Op::Chunk { axis, chunks } => layout::chunk(&x[0], *axis as usize, *chunks as usize),
         Op::Slice { axis, start, end } => one(layout::slice(step, &x[0], *axis as usize, *start, *end)),
@@ -103,6 +122,30 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         // Operands are decoded before any operation reads them.
         Op::Dequantize => one(Ok(x[0].clone())),
 
+        Op::Rsqrt | Op::Floor | Op::Round | Op::Sign | Op::Not | Op::Reciprocal => one(pointwise::unary(step, &x[0])),
+        Op::Pow | Op::Maximum | Op::Minimum | Op::Remainder => one(pointwise::arithmetic(step, &x[0], &x[1])),
+        Op::Compare { how } => one(pointwise::compare(step, &x[0], &x[1], *how)),
+        Op::Logical { how } => one(pointwise::logical(step, &x[0], &x[1], *how)),
+        Op::Select => one(pointwise::select(step, &x[0], &x[1], &x[2])),
+        Op::Cast { dtype } => one(cast::cast(step, &x[0], *dtype)),
+        Op::Gather { axis } => one(gather::gather(step, &x[0], &x[1], *axis)),
+        Op::GatherElements { axis } => one(gather::gather_elements(step, &x[0], &x[1], *axis)),
+        Op::Flip { axes } => one(gather::flip(step, &x[0], axes)),
+        Op::Size { axis } => one(gather::size(step, &x[0], *axis)),
+        Op::Iota { axis } => one(gather::iota(step, &x[0], *axis)),
+        Op::Pad { mode, pads, value } => one(resize::pad(step, &x[0], *mode, pads, value.get())),
+        Op::Expand { shape } => one(resize::expand(step, &x[0], shape)),
+        Op::Flatten { start, end } => one(resize::flatten(step, &x[0], *start, *end)),
+        Op::Unflatten { axis, sizes } => one(resize::unflatten(step, &x[0], *axis, sizes)),
+        Op::Squeeze { axes } => one(resize::squeeze(step, &x[0], axes)),
+        Op::Unsqueeze { axes } => one(resize::unsqueeze(step, &x[0], axes)),
+        Op::Tile { repeats } => one(resize::tile(step, &x[0], repeats)),
+        Op::RepeatEach { axis, times } => one(resize::repeat_each(step, &x[0], *axis, *times)),
+        Op::Reduce { how, axes, keep } => one(reduce::reduce(step, &x[0], *how, axes, *keep)),
+        Op::CumSum { axis } => one(reduce::cumulative(step, &x[0], *axis)),
+        Op::TopK { axis, k } => reduce::top_k(step, &x[0], *axis, *k),
+        Op::BatchMatmul { transpose_b } => one(batch::batch_matmul(step, &x[0], &x[1], *transpose_b)),
+
         Op::RmsNorm { eps } => one(norm::rms(&x[0], &x[1], eps.get())),
         Op::LayerNorm { eps } => one(norm::layer(&x[0], &x[1], &x[2], eps.get())),
         Op::BatchNorm { eps, .. } => one(norm::batch(x, eps.get())),
@@ -121,6 +164,14 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::FlashAttention { .. }
         | Op::Attention { .. } => one(attention::attention(step, x)),
 
+        Op::ExpertMatmul => one(experts::expert_matmul(step, &x[0], &x[1], &x[2])),
+        Op::GatedDelta => recurrent::gated_delta(x),
+        Op::RopeMulti { .. } => one(rope_multi::rope_multi(step, &x[0], &x[1])),
+        Op::Sample { .. } => one(random::sample(step, &x[0], frame)),
+        Op::RandomNormal { seed } => one(random::normal(*seed, &x[0], frame)),
+        Op::NonMaxSuppression { .. } => one(detection::suppression(step, &x[0], &x[1])),
+        Op::HostCall { .. } => one(host_call::host_call(step, x, frame)),
+
         Op::KvCache
         | Op::Conv1d { .. }
         | Op::Conv2d { .. }
@@ -133,8 +184,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
         | Op::PixelShuffle { .. }
         | Op::PixelUnshuffle { .. }
         | Op::PatchEmbed { .. }
-        | Op::Unpatchify
-        | Op::Sample { .. } => Err(ExecutorError::Unsupported {
+        | Op::Unpatchify => Err(ExecutorError::Unsupported {
             op: step.op.name(),
             place: step.name.clone(),
             what: "this operation".into(),
@@ -146,18 +196,17 @@ fn compute(step: &Step, x: &[Tensor], frame: &Frame<'_>) -> Result<Vec<Tensor>> 
 /// Appends the rows to the session's cache; the results refer to it.
 fn kv_cache(step: &Step, operands: &[Val], cache: u32, frame: &mut Frame<'_>) -> Result<Vec<Val>> {
     for (value, part) in operands.iter().zip([Part::Key, Part::Value]) {
-        let rows = value.tensor(frame.caches)?;
-        let &[_, width] = rows.dims() else {
-            return Err(ExecutorError::Unsupported {
-                op: step.op.name(),
-                place: step.name.clone(),
-                what: format!("cache rows of shape {:?}", rows.dims()),
-                cure: "keep rows as [tokens, width]".into(),
-            });
-        };
-        let tokens = frame.tokens;
-        let cache = &mut frame.caches[cache as usize];
-        with_slice(&rows, |rows| cache.append(part, rows, width, tokens))?;
+        let rows = widened(value.tensor(frame.caches)?)?;
+        let outcome = frame.caches[cache as usize].append(part, &rows, frame.tokens)?;
+        outcome.map_err(|cause| layout::operand(step, cause))?;
     }
     Ok(vec![Val::Cache(cache, Part::Key), Val::Cache(cache, Part::Value)])
+}
+
+/// Half-precision values are for storage: every operation computes in `f32`.
+fn widened(tensor: Tensor) -> Result<Tensor> {
+    match tensor.dtype() {
+        DType::F16 | DType::BF16 | DType::F64 => Ok(tensor.to_dtype(DType::F32)?),
+        _ => Ok(tensor),
+    }
 }

@@ -26,8 +26,25 @@ impl Xoshiro256 {
     }
 }
 
+/// One key from several numbers, which depends on every bit of each and on their order.
+pub(crate) fn key(parts: &[u64]) -> u64 {
+    parts.iter().fold(0, |key, &part| {
+        let mut state = key ^ part;
+        splitmix64(&mut state)
+    })
+}
+
+/// Number `i` of the sequence of splitmix64 that begins at `key`, without those before it.
+pub(crate) fn at(key: u64, i: u64) -> u64 {
+    let mut state = key.wrapping_add(i.wrapping_mul(GOLDEN));
+    splitmix64(&mut state)
+}
+
+/// The step of splitmix64.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
 fn splitmix64(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    *state = state.wrapping_add(GOLDEN);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -44,6 +61,8 @@ mod tests {
         let mut state = 1_234_567;
         assert_eq!(splitmix64(&mut state), 6_457_827_717_110_365_317);
         assert_eq!(splitmix64(&mut state), 3_203_168_211_198_807_973);
+        assert_eq!(at(1_234_567, 0), 6_457_827_717_110_365_317);
+        assert_eq!(at(1_234_567, 1), 3_203_168_211_198_807_973);
         let mut rng = Xoshiro256([1, 2, 3, 4]);
         assert_eq!(rng.next_u64(), 41_943_041);
         assert_eq!(rng.next_u64(), 58_720_359);

@@ -24,7 +24,8 @@
 //! ```
 //!
 //! `attrs` has every field of the operation. A field that is no number, truth value or list of
-//! numbers is a text in the spelling of the text form, as in `"none"`. A dimension of -1 is dynamic.
+//! numbers is a text in the spelling of the text form, as in `"none"`; a text such as the name of a
+//! function stands as it is. A dimension of -1 is dynamic.
 //! Without `inputs` and `outputs` at the top the graph is bare: both follow from the names. An input
 //! may have `offset` and `size`, and the whole may say `hint_form = "byte"`; both only keep what the
 //! binary form of the same graph holds.
@@ -33,7 +34,7 @@ use std::fmt;
 use tallow_format::{FormatError, Section};
 use tallow_ir::binary::{HintForm, Input, Interface, RawNode};
 use tallow_ir::hint::{hint_from_name, hint_name};
-use tallow_ir::ops::MAX_RANK;
+use tallow_ir::ops::{FieldInfo, MAX_RANK, Payload, Text};
 use tallow_ir::{DType, Op, OpInfo, RawGraph};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
@@ -249,6 +250,11 @@ fn operation(table: &Section<'_>, info: &OpInfo) -> Result<Op, Fault> {
     let op = Op::from_fields(info.name, |field| {
         let item = attrs.as_ref().and_then(|a| a.item(field));
         let item = item.ok_or_else(|| format!("`{field}` is missing"))?;
+        if info.fields.iter().any(|f| f.name == field && is_text(f))
+            && let Some(own) = item.as_str()
+        {
+            return Text::new(own).map(|text| quoted(&text)).map_err(|cause| format!("`{field}`: {cause}"));
+        }
         item.as_value().and_then(text_of).ok_or_else(|| format!("`{field}` is neither a number, a list nor a text"))
     })
     .map_err(|cause| Fault::Wrong(format!("`{path}.attrs` does not fit {}: {cause}", info.name)))?;
@@ -332,19 +338,24 @@ fn text_of(value: &Value) -> Option<String> {
 
 /// The fields of an operation as values.
 fn attributes(op: &Op) -> InlineTable {
-    let text = op.attributes();
     let mut out = InlineTable::new();
-    let mut rest = text.as_str();
-    let fields = op.info().fields;
-    for (i, field) in fields.iter().enumerate() {
-        // Fields come in order, each as `name = value`, separated by commas.
-        rest = rest.strip_prefix(field.name).and_then(|r| r.strip_prefix(" = ")).unwrap_or(rest);
-        let next = fields.get(i + 1).map(|f| format!(", {} = ", f.name));
-        let end = next.and_then(|n| rest.find(&n)).unwrap_or(rest.len());
-        out.insert(field.name, value_of(&rest[..end]));
-        rest = rest[end..].strip_prefix(", ").unwrap_or("");
+    for ((name, text), field) in op.fields().into_iter().zip(op.info().fields) {
+        let own = is_text(field).then(|| Text::parse(&text).ok()).flatten();
+        out.insert(name, own.map_or_else(|| value_of(&text), |own| own.as_str().into()));
     }
     out
+}
+
+/// The spelling of the text form.
+fn quoted(text: &Text) -> String {
+    let mut out = String::new();
+    text.print(&mut out);
+    out
+}
+
+/// Whether the field holds a text of its own, which stands here without the quotes of the text form.
+fn is_text(field: &FieldInfo) -> bool {
+    field.kind == Text::KIND
 }
 
 /// The value whose text, by [`text_of`], means the same; a text where no other kind would.

@@ -1,6 +1,7 @@
 //! From the binary form to a graph: names bind, types are inferred.
 
-use super::{Input, RawGraph, RawNode};
+use super::names::Names;
+use super::{Input, RawGraph};
 use crate::ops::MAX_RANK;
 use crate::{DType, Dim, Graph, POS, SEQUENCE, Shape, TensorType, Value};
 use std::cmp::Reverse;
@@ -104,13 +105,15 @@ impl RawGraph {
     /// Every name that is not bound, bound twice or part of a cycle, and every operation whose
     /// operands do not fit. What depends on a fault is not reported again.
     pub fn to_graph_with(&self, binding: &Binding<'_>) -> Result<Graph, BindErrors> {
+        let names = Names::new(self);
         let mut binder = Binder {
             raw: self,
             binding,
             graph: Graph::new(),
             errors: Vec::new(),
-            values: HashMap::new(),
-            producers: HashMap::new(),
+            values: vec![Binds::Unread; names.len()],
+            producers: vec![None; names.len()],
+            names: &names,
             given: binding.inputs.iter().map(|(n, t)| (*n, t)).collect(),
         };
         binder.producers();
@@ -133,25 +136,37 @@ struct Binder<'g, 'b> {
     binding: &'b Binding<'b>,
     graph: Graph,
     errors: Vec<BindError>,
-    /// Values by name; `None` where a fault stands in the way.
-    values: HashMap<&'g str, Option<Value>>,
-    /// The node that writes a name.
-    producers: HashMap<&'g str, usize>,
+    names: &'g Names<'g>,
+    /// What each name stands for.
+    values: Vec<Binds>,
+    /// The node that writes each name.
+    producers: Vec<Option<usize>>,
     /// Types of inputs from the caller that are not used yet.
     given: HashMap<&'b str, &'b TensorType>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+enum Binds {
+    /// Not known yet.
+    Unread,
+    /// A value; `None` where a fault stands in the way.
+    To(Option<Value>),
 }
 
 impl<'g> Binder<'g, '_> {
     /// Who writes what; a name written twice, or a weight's name, is ambiguous.
     fn producers(&mut self) {
-        for (at, node) in self.raw.nodes.iter().enumerate() {
-            for name in &node.outputs {
-                if let Some(&first) = self.producers.get(name.as_str()) {
+        let names = self.names;
+        for at in 0..self.raw.nodes.len() {
+            for &number in names.written(at) {
+                let name = names.text(number);
+                if let Some(first) = self.producers[number] {
                     let other = self.raw.nodes[first].id;
                     self.fault(at, format!("`{name}` is written by node {other} already"));
                     continue;
                 }
-                self.producers.insert(name, at);
+                self.producers[number] = Some(at);
                 if name == POS {
                     self.fault(at, format!("`{POS}` is reserved for the number of cached tokens"));
                 } else if (self.binding.weights)(name).is_some() {
@@ -174,9 +189,10 @@ impl<'g> Binder<'g, '_> {
         let mut seen = HashSet::new();
         for input in &interface.inputs {
             let name = input.name.as_str();
+            let Some(number) = self.names.number(name) else { continue };
             let fault = if !seen.insert(name) {
                 Some(format!("the input `{name}` is declared twice"))
-            } else if let Some(&at) = self.producers.get(name) {
+            } else if let Some(at) = self.producers[number] {
                 let id = self.raw.nodes[at].id;
                 Some(format!("the input `{name}` is written by node {id} as well"))
             } else if input.dims.len() > MAX_RANK {
@@ -185,7 +201,9 @@ impl<'g> Binder<'g, '_> {
                 None
             };
             if let Some(message) = fault {
-                self.values.entry(name).or_insert(None);
+                if let Binds::Unread = self.values[number] {
+                    self.values[number] = Binds::To(None);
+                }
                 self.whole(name, message);
                 continue;
             }
@@ -207,7 +225,7 @@ impl<'g> Binder<'g, '_> {
                 };
                 self.input(name, ty)
             };
-            self.values.insert(name, value);
+            self.values[number] = Binds::To(value);
         }
     }
 
@@ -231,14 +249,26 @@ impl<'g> Binder<'g, '_> {
     /// All nodes, each after those it reads and as near to the order of the file as that allows.
     fn nodes(&mut self) {
         let nodes = &self.raw.nodes;
+        let names = self.names;
+        let producers = |at: usize| names.read(at).iter().filter_map(|&number| self.producers[number]);
         let mut waiting = vec![0u32; nodes.len()];
-        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
-        for (at, node) in nodes.iter().enumerate() {
-            for name in &node.inputs {
-                if let Some(&from) = self.producers.get(name.as_str()) {
-                    waiting[at] += 1;
-                    readers[from].push(at as u32);
-                }
+        // The readers of each node stand one node after another.
+        let mut start = vec![0usize; nodes.len() + 1];
+        for (at, waiting) in waiting.iter_mut().enumerate() {
+            for from in producers(at) {
+                *waiting += 1;
+                start[from + 1] += 1;
+            }
+        }
+        for at in 0..nodes.len() {
+            start[at + 1] += start[at];
+        }
+        let mut readers = vec![0u32; start.last().copied().unwrap_or(0)];
+        let mut filled = start.clone();
+        for at in 0..nodes.len() {
+            for from in producers(at) {
+                readers[filled[from]] = at as u32;
+                filled[from] += 1;
             }
         }
         let mut ready: BinaryHeap<Reverse<usize>> =
@@ -247,7 +277,7 @@ impl<'g> Binder<'g, '_> {
         while let Some(Reverse(at)) = ready.pop() {
             done += 1;
             self.node(at);
-            for &reader in &readers[at] {
+            for &reader in &readers[start[at]..start[at + 1]] {
                 let left = &mut waiting[reader as usize];
                 *left -= 1;
                 if *left == 0 {
@@ -257,8 +287,8 @@ impl<'g> Binder<'g, '_> {
         }
         if done < nodes.len() {
             const SHOWN: usize = 8;
-            let stuck: Vec<&RawNode> = (0..nodes.len()).filter(|&at| waiting[at] > 0).map(|at| &nodes[at]).collect();
-            let ids: Vec<String> = stuck.iter().take(SHOWN).map(|n| n.id.to_string()).collect();
+            let stuck: Vec<usize> = (0..nodes.len()).filter(|&at| waiting[at] > 0).collect();
+            let ids: Vec<String> = stuck.iter().take(SHOWN).map(|&at| nodes[at].id.to_string()).collect();
             self.whole(
                 "",
                 format!(
@@ -268,32 +298,29 @@ impl<'g> Binder<'g, '_> {
                     if stuck.len() > SHOWN { " …" } else { "" }
                 ),
             );
-            for node in stuck {
-                for name in &node.outputs {
-                    self.values.insert(name, None);
+            for at in stuck {
+                for &number in names.written(at) {
+                    self.values[number] = Binds::To(None);
                 }
             }
         }
     }
 
     fn node(&mut self, at: usize) {
-        let raw = self.raw;
-        let node = &raw.nodes[at];
-        let mut operands = Vec::with_capacity(node.inputs.len());
-        for name in &node.inputs {
-            operands.push(self.read(at, name));
-        }
+        let names = self.names;
+        let operands: Vec<Option<Value>> = names.read(at).iter().map(|&number| self.read(at, number)).collect();
         let made = self.operation(at, &operands);
-        for (port, name) in node.outputs.iter().enumerate() {
+        for (port, &number) in names.written(at).iter().enumerate() {
             let value = made.as_ref().and_then(|m| m.get(port).copied());
             // The first of two writers stands.
-            if self.producers.get(name.as_str()) == Some(&at) {
-                self.values.insert(name, value);
+            if self.producers[number] == Some(at) {
+                self.values[number] = Binds::To(value);
             }
+            let name = names.text(number);
             if let Some(value) = value
                 && !name.starts_with('%')
             {
-                self.graph.name(value, name.as_str());
+                self.graph.name(value, name);
             }
         }
     }
@@ -331,10 +358,11 @@ impl<'g> Binder<'g, '_> {
     }
 
     /// The value of a name that node `at` reads.
-    fn read(&mut self, at: usize, name: &'g str) -> Option<Value> {
-        if let Some(&value) = self.values.get(name) {
+    fn read(&mut self, at: usize, number: usize) -> Option<Value> {
+        if let Binds::To(value) = self.values[number] {
             return value;
         }
+        let name = self.names.text(number);
         let value = if name == POS {
             match self.given.remove(name) {
                 Some(ty) => self.input(name, ty.clone()),
@@ -358,7 +386,7 @@ impl<'g> Binder<'g, '_> {
         } else {
             self.input(name, TensorType::f32(Shape::fixed(&[1])))
         };
-        self.values.insert(name, value);
+        self.values[number] = Binds::To(value);
         value
     }
 
@@ -371,9 +399,9 @@ impl<'g> Binder<'g, '_> {
         match &raw.interface {
             Some(interface) => {
                 for name in &interface.outputs {
-                    let value = match self.values.get(name.as_str()) {
-                        Some(&value) => value,
-                        None => match (self.binding.weights)(name) {
+                    let value = match self.names.number(name).map(|number| self.values[number]) {
+                        Some(Binds::To(value)) => value,
+                        Some(Binds::Unread) | None => match (self.binding.weights)(name) {
                             Some(ty) => self.weight(name, ty),
                             None => {
                                 self.whole(name, format!("nothing writes the output `{name}`"));
@@ -385,13 +413,18 @@ impl<'g> Binder<'g, '_> {
                 }
             }
             None => {
-                let read: HashSet<&str> = raw.nodes.iter().flat_map(|n| n.inputs.iter().map(String::as_str)).collect();
-                for (at, node) in raw.nodes.iter().enumerate() {
-                    for name in &node.outputs {
-                        let own = self.producers.get(name.as_str()) == Some(&at);
-                        if own && !read.contains(name.as_str()) {
-                            let value = self.values.get(name.as_str()).copied().flatten();
-                            self.output(name, value);
+                let names = self.names;
+                let mut read = vec![false; names.len()];
+                for at in 0..raw.nodes.len() {
+                    names.read(at).iter().for_each(|&number| read[number] = true);
+                }
+                for at in 0..raw.nodes.len() {
+                    for &number in names.written(at) {
+                        if self.producers[number] == Some(at)
+                            && !read[number]
+                            && let Binds::To(value) = self.values[number]
+                        {
+                            self.output(names.text(number), value);
                         }
                     }
                 }

@@ -21,10 +21,10 @@ impl RawGraph {
     /// A cycle; an output with the name of another value's input or weight, since the form knows
     /// one name space.
     pub fn from_graph(graph: &Graph) -> Result<RawGraph, IrError> {
-        if graph.topological().is_none() {
+        let labels = Labels::new(graph);
+        if labels.is_cyclic() {
             return Err(refuse("a graph with a cycle has no binary form; the verifier shows the cycle"));
         }
-        let labels = Labels::new(graph);
         let names = Names::new(graph, &labels)?;
         let mut nodes = Vec::with_capacity(graph.len());
         for &node in labels.order() {
@@ -95,18 +95,19 @@ impl Names {
                 });
             }
         }
-        let mut taken: HashSet<String> = names.iter().filter(|n| !n.is_empty()).cloned().collect();
+        let mut taken = Taken { interface: HashSet::new(), others: None };
+        taken.interface.extend(graph.inputs().chain(graph.weights()).map(|(name, _)| name).filter(|n| !n.is_empty()));
         for (output, value) in graph.outputs() {
             let slot = start[value.node.index()] as usize + value.port as usize;
             let Some(slot) = names.get_mut(slot) else {
                 return Err(IrError::NoValue { node: value.node.index(), port: value.port });
             };
             if slot.is_empty() {
-                if !taken.insert(output.to_owned()) {
+                if !taken.interface.insert(output) {
                     return Err(clash(output));
                 }
                 slot.push_str(output);
-            } else if slot != output && !taken.insert(output.to_owned()) {
+            } else if slot != output && !taken.interface.insert(output) {
                 return Err(clash(output));
             }
         }
@@ -117,18 +118,16 @@ impl Names {
                 continue;
             }
             for value in graph.results(id) {
-                let Some(slot) = names.get_mut(start[id.index()] as usize + value.port as usize) else {
-                    continue;
-                };
-                if !slot.is_empty() {
+                let slot = start[id.index()] as usize + value.port as usize;
+                if names.get(slot).is_none_or(|name| !name.is_empty()) {
                     continue;
                 }
-                let wanted = match labels.unique_name(value) {
+                let (wanted, clear) = match labels.unique_name(value) {
                     // The injected input keeps its name to itself.
-                    Some(name) if !name.is_empty() && name != crate::POS => name.to_owned(),
-                    _ => format!("%{id_of}.{}", value.port),
+                    Some(name) if !name.is_empty() && name != crate::POS => (name.to_owned(), !name.starts_with('%')),
+                    _ => (format!("%{id_of}.{}", value.port), true),
                 };
-                *slot = free(&mut taken, wanted);
+                names[slot] = taken.free(wanted, clear, &names);
             }
             id_of += 1;
         }
@@ -145,15 +144,30 @@ fn clash(output: &str) -> IrError {
     IrError::Name { name: output.to_owned(), taken: "an input or a weight, and the output is another value".into() }
 }
 
-/// `wanted`, or `wanted_1`, `wanted_2` … where it is taken: the names of the text form are unique
-/// already, so that clashes are with the interface only and few.
-fn free(taken: &mut HashSet<String>, wanted: String) -> String {
-    let mut name = wanted.clone();
-    let mut n = 0;
-    while taken.contains(&name) {
-        n += 1;
-        name = format!("{wanted}_{n}");
+/// Names that are given away. Those of the text form are unique, and so are those of numbers: names
+/// can clash only with the interface, with one that was changed for that reason, or where one of the
+/// text form begins as those of numbers do. Until that happens only the interface is kept.
+struct Taken<'g> {
+    interface: HashSet<&'g str>,
+    /// All names beside the interface, once they are needed.
+    others: Option<HashSet<String>>,
+}
+
+impl Taken<'_> {
+    /// `wanted`, or `wanted_1`, `wanted_2` … where it is taken; `clear` where it is told from names of
+    /// the other kind by how it begins; `names` are those given so far.
+    fn free(&mut self, wanted: String, clear: bool, names: &[String]) -> String {
+        if clear && self.others.is_none() && !self.interface.contains(wanted.as_str()) {
+            return wanted;
+        }
+        let others = self.others.get_or_insert_with(|| names.iter().filter(|n| !n.is_empty()).cloned().collect());
+        let mut name = wanted.clone();
+        let mut n = 0;
+        while self.interface.contains(name.as_str()) || others.contains(&name) {
+            n += 1;
+            name = format!("{wanted}_{n}");
+        }
+        others.insert(name.clone());
+        name
     }
-    taken.insert(name.clone());
-    name
 }

@@ -19,6 +19,7 @@
 
 mod bind;
 mod build;
+mod names;
 mod read;
 mod write;
 

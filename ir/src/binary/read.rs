@@ -11,6 +11,8 @@ const LEAST_NODE: usize = 15;
 const LEAST_INPUT: usize = 10;
 /// Bytes of the shortest string.
 const LEAST_STRING: usize = 4;
+/// Room for names that is made before they are read.
+const USUAL_STRINGS: usize = 8;
 
 impl RawGraph {
     /// Reads a whole blob in whichever form consumes it. Every count is checked against the bytes
@@ -180,7 +182,7 @@ impl Cursor<'_> {
 
     fn strings(&mut self, what: &'static str) -> Read<Vec<String>> {
         let count = self.count(what, LEAST_STRING)?;
-        let mut strings = Vec::new();
+        let mut strings = Vec::with_capacity(count.min(USUAL_STRINGS));
         for _ in 0..count {
             strings.push(self.string(what)?);
         }

@@ -3,16 +3,20 @@
 pub mod payload;
 mod table;
 
-pub use payload::{Payload, Reader, Real};
-pub use table::{Interpolation, Op, PoolMode, SampleMethod, Scaling};
+pub use payload::{Payload, Reader, Real, Text};
+pub use table::{Comparison, Connective, Interpolation, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling};
 
 use crate::{RuleError, TensorType, shape::Context};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// The most dimensions that a value may have: no known model needs more, and it bounds what a
 /// hostile graph can cost.
 pub const MAX_RANK: usize = 16;
+
+/// The most boxes that `NonMaxSuppression` takes: it may compare each with each.
+pub const MAX_BOXES: usize = 1 << 16;
 
 /// What an operation does beside computing its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +27,9 @@ pub enum Effect {
     State,
     /// Draws random numbers from the session's generator.
     Random,
+    /// Calls a function outside the graph, which may do anything: runs once in every call, even if
+    /// nothing reads its result.
+    Host,
 }
 
 /// One payload field.
@@ -72,8 +79,8 @@ impl OpInfo {
 
     /// The facts of the operation with this tag.
     pub fn by_tag(tag: u16) -> Option<&'static OpInfo> {
-        static MAP: OnceLock<HashMap<u16, &'static OpInfo>> = OnceLock::new();
-        MAP.get_or_init(|| Self::all().iter().map(|info| (info.tag, info)).collect()).get(&tag).copied()
+        let at = Self::all().binary_search_by_key(&tag, |info| info.tag).ok()?;
+        Self::all().get(at)
     }
 
     /// Whether `n` operands fit, and if not, what would.
@@ -110,8 +117,11 @@ impl Op {
     pub fn infer(&self, operands: &[TensorType]) -> Result<Vec<TensorType>, RuleError> {
         let info = self.info();
         info.check_arity(operands.len())?;
-        let computed: Vec<TensorType> =
-            operands.iter().map(|t| TensorType::new(t.dtype.computes_as(), t.shape.clone())).collect();
+        let computed: Cow<'_, [TensorType]> = if operands.iter().all(|t| t.dtype.computes_as() == t.dtype) {
+            operands.into()
+        } else {
+            operands.iter().map(|t| TensorType::new(t.dtype.computes_as(), t.shape.clone())).collect()
+        };
         let results = (info.rule)(self, &computed, &mut Context::default())?;
         match results.iter().find(|t| t.shape.rank() > MAX_RANK) {
             Some(t) => Err(RuleError::new(format!(
@@ -135,9 +145,8 @@ impl Op {
 
     /// The attributes as the text form writes them: `eps = 1e-6, causal = true`; empty without any.
     pub fn attributes(&self) -> String {
-        let mut out = String::new();
-        self.print_fields(&mut out);
-        out
+        let fields: Vec<String> = self.fields().into_iter().map(|(name, text)| format!("{name} = {text}")).collect();
+        fields.join(", ")
     }
 }
 

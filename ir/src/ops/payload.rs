@@ -256,6 +256,56 @@ impl Payload for Option<Real> {
     }
 }
 
+/// A short text, such as the name of a function: 1 to [`Text::MAX_BYTES`] bytes; quoted in the text
+/// form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Text(String);
+
+impl Text {
+    /// The most bytes that a text may have.
+    pub const MAX_BYTES: usize = 256;
+
+    /// A text; an error where it is empty or too long.
+    pub fn new(text: impl Into<String>) -> Result<Self, String> {
+        let text = text.into();
+        match text.len() {
+            0 => Err("the text is empty".into()),
+            1..=Self::MAX_BYTES => Ok(Text(text)),
+            n => Err(format!("the text has {n} bytes, at most {} are possible", Self::MAX_BYTES)),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A u32 count of bytes, then UTF-8.
+impl Payload for Text {
+    const KIND: &'static str = "text (u32 length, 1 to 256 bytes of UTF-8)";
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.0.len() as u32).to_le_bytes());
+        out.extend_from_slice(self.0.as_bytes());
+    }
+    fn read(input: &mut Reader<'_>) -> Result<Self, String> {
+        let length = input.count(1)?;
+        let bytes = input.take(length)?;
+        Text::new(std::str::from_utf8(bytes).map_err(|e| format!("the text is not valid UTF-8: {e}"))?)
+    }
+    fn print(&self, out: &mut String) {
+        crate::text::quote(out, &self.0);
+    }
+    fn parse(text: &str) -> Result<Self, String> {
+        let quoted = text.strip_prefix('"').ok_or_else(|| format!("`{text}` is not a text in quotes"))?;
+        let (read, end) = crate::text::unquote(quoted).map_err(|(_, cause)| cause.to_owned())?;
+        if end != quoted.len() {
+            return Err(format!("`{text}` has more after the closing quote"));
+        }
+        Text::new(read)
+    }
+}
+
 /// Items of lists: their least size in bytes and the name of a list of them.
 pub trait Fixed {
     /// Bytes of one item.

@@ -5,11 +5,14 @@
 //! Tags below 200 are fixed by existing files; new operations append from 200 and are never
 //! renumbered.
 
-use super::payload::{Payload, Reader, Real, choice};
+use super::payload::{Payload, Reader, Real, Text, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
-use crate::shape::{attention, convolution, elementwise, layout, matrix, norm, other};
-use Effect::{Pure, Random, State};
+use crate::shape::{
+    attention, batch, convolution, detection, elementwise, host, index, layout, matrix, norm, other, random, recurrent,
+    reduce, reshape, rope_multi, routing, select,
+};
+use Effect::{Host, Pure, Random, State};
 
 choice! {
     /// How `Pool` combines a window.
@@ -71,6 +74,64 @@ choice! {
     }
 }
 
+choice! {
+    /// What `Compare` asks of each pair. NaN compares as unequal and in no order.
+    Comparison {
+        /// Whether `a = b`.
+        0 Equal "eq",
+        /// Whether `a ≠ b`.
+        1 NotEqual "ne",
+        /// Whether `a < b`.
+        2 Less "lt",
+        /// Whether `a ≤ b`.
+        3 LessEqual "le",
+        /// Whether `a > b`.
+        4 Greater "gt",
+        /// Whether `a ≥ b`.
+        5 GreaterEqual "ge",
+    }
+}
+
+choice! {
+    /// How `Logical` combines two truth values.
+    Connective {
+        /// Both.
+        0 And "and",
+        /// At least one.
+        1 Or "or",
+        /// Exactly one.
+        2 Xor "xor",
+    }
+}
+
+choice! {
+    /// What `Pad` puts around a tensor.
+    PadMode {
+        /// The field `value`.
+        0 Constant "constant",
+        /// The elements mirrored at the edge, which is not repeated.
+        1 Reflect "reflect",
+        /// The element at the edge.
+        2 Replicate "replicate",
+    }
+}
+
+choice! {
+    /// How `Reduce` combines elements.
+    Reduction {
+        /// The sum; 0 of none.
+        0 Sum "sum",
+        /// The mean; NaN of none.
+        1 Mean "mean",
+        /// The largest, or NaN where there is one.
+        2 Max "max",
+        /// The smallest, or NaN where there is one.
+        3 Min "min",
+        /// The product; 1 of none.
+        4 Product "prod",
+    }
+}
+
 macro_rules! operations {
     ($($tag:literal $name:ident $({ $($field:ident : $ty:ty),* $(,)? })?
         ($operands:literal -> $results:literal) $effect:ident $rule:path, $doc:literal;)*) => {
@@ -121,16 +182,16 @@ macro_rules! operations {
                 }
             }
 
-            /// Appends `name = value` for each field, separated by commas.
-            pub(super) fn print_fields(&self, out: &mut String) {
-                match self { $(Op::$name $({ $($field),* })? => { let _ = &out; $($(field(out, stringify!($field), $field);)*)? }),* }
+            /// Each field with its text, in order.
+            pub fn fields(&self) -> Vec<(&'static str, String)> {
+                match self { $(Op::$name $({ $($field),* })? => vec![$($((stringify!($field), text_of($field))),*)?]),* }
             }
 
             /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
             /// or says that it is missing.
             pub fn from_fields(name: &str, mut get: impl FnMut(&str) -> Result<String, String>) -> Result<Op, String> {
-                match name {
-                    $(stringify!($name) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
+                match OpInfo::by_name(name).map(|info| info.tag) {
+                    $(Some($tag) => { let _ = &mut get; Ok(Op::$name $({ $($field: <$ty as Payload>::parse(&get(stringify!($field))?)
                         .map_err(|e| format!("`{}`: {e}", stringify!($field)))?),* })?) })*
                     _ => Err(format!("there is no operation `{name}`")),
                 }
@@ -139,13 +200,10 @@ macro_rules! operations {
     };
 }
 
-fn field<T: Payload>(out: &mut String, name: &str, value: &T) {
-    if !out.is_empty() {
-        out.push_str(", ");
-    }
-    out.push_str(name);
-    out.push_str(" = ");
-    value.print(out);
+fn text_of<T: Payload>(value: &T) -> String {
+    let mut out = String::new();
+    value.print(&mut out);
+    out
 }
 
 operations! {
@@ -213,7 +271,7 @@ operations! {
     141 FlowStep ("x v dt" -> "y") Pure elementwise::broadcast, "`x + v · dt`.";
     142 Quantize { dtype: DType } ("x" -> "y") Pure other::quantize, "Values rounded through `dtype`, as `f32`: stored as that type and read again.";
     143 Dequantize ("x" -> "y") Pure elementwise::real, "Values of a block type as `f32`.";
-    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random other::sample, "One token id per row of logits.";
+    144 Sample { method: SampleMethod, temperature: Real, p: Real, k: u32 } ("logits" -> "token") Random random::sample, "One token id per row of logits.";
 
     160 LoraApply { rank: u32, alpha: Real } ("x W A B" -> "y") Pure matrix::lora, "`x·Wᵀ + (alpha/rank) · x·Aᵀ·Bᵀ`.";
     161 Kron ("a b" -> "y") Pure matrix::kron, "Kronecker product.";
@@ -239,10 +297,49 @@ operations! {
     210 Abs ("x" -> "y") Pure elementwise::same, "Magnitude.";
     211 QuickGelu ("x" -> "y") Pure elementwise::real, "`x · sigmoid(1.702 x)`.";
     212 ReluSquared ("x" -> "y") Pure elementwise::same, "`max(x, 0)²`.";
+    213 Rsqrt ("x" -> "y") Pure elementwise::real, "`1 / √x`.";
+    214 Floor ("x" -> "y") Pure elementwise::real, "The largest whole number that is not above `x`.";
+    215 Round ("x" -> "y") Pure elementwise::real, "The nearest whole number, halves to the even one.";
+    216 Sign ("x" -> "y") Pure elementwise::same, "-1, 0 or 1; NaN stays NaN.";
+    217 Not ("x" -> "y") Pure select::not, "The other truth value.";
+    218 Reciprocal ("x" -> "y") Pure elementwise::real, "`1 / x`.";
+    220 Pow ("a b" -> "y") Pure select::arithmetic, "`a` to the power `b`, of real numbers, with NumPy broadcasting.";
+    221 Maximum ("a b" -> "y") Pure select::arithmetic, "The larger of each pair, NaN where either is, with NumPy broadcasting.";
+    222 Minimum ("a b" -> "y") Pure select::arithmetic, "The smaller of each pair, NaN where either is, with NumPy broadcasting.";
+    223 Compare { how: Comparison } ("a b" -> "y") Pure select::compare, "Truth values of `a how b`, with NumPy broadcasting; truth values compare by `eq` and `ne` alone, and NaN satisfies `ne` alone.";
+    224 Select ("cond a b" -> "y") Pure select::select, "`a` where `cond` is true, else `b`; `cond` holds truth values, and all three broadcast as in NumPy.";
+    225 Logical { how: Connective } ("a b" -> "y") Pure select::logical, "Truth values combined, with NumPy broadcasting.";
+    226 Remainder ("a b" -> "y") Pure select::arithmetic, "What is left of `a` after whole multiples of `b`, with the sign of `b` as Python's `%`, with NumPy broadcasting; by zero it is NaN for real numbers and an error for integers.";
     230 Slice { axis: u32, start: i64, end: i64 } ("x" -> "y") Pure layout::slice, "Elements `start..end` along `axis`; negative counts from the end, and i64::MAX is the end.";
+    231 Gather { axis: i32 } ("x index" -> "y") Pure index::gather, "Elements of `x` along `axis` by `index`, whose shape takes the place of that dimension, as numpy.take; an index is whole and at least 0, and one past the end is an error.";
+    232 GatherElements { axis: i32 } ("x index" -> "y") Pure index::gather_elements, "For each place of `index`, the element of `x` at that place but for `axis`, where the index tells it, as torch.gather; `index` is no larger than `x` in the other dimensions, and one past the end is an error.";
+    233 Pad { mode: PadMode, pads: Vec<i64>, value: Real } ("x" -> "y") Pure reshape::pad, "Elements put before and after: `pads` holds both numbers for each dimension in order, none negative. `reflect` needs pads smaller than the size; `value` is read in the mode `constant` alone.";
+    234 Expand { shape: Vec<i64> } ("x" -> "y") Pure reshape::expand, "Dimensions of size 1 repeated to `shape`, where -1 keeps a size; new dimensions may lead.";
+    235 Cast { dtype: DType } ("x" -> "y") Pure select::cast, "The values in the type `dtype`: f32, f16, bf16, i8, u8, i32, i64 or bool. To integers numbers are cut towards zero, and one that does not fit is an error; what is not 0 is true; a half type rounds to nearest, and to infinity past its range.";
+    236 Flatten { start: i32, end: i32 } ("x" -> "y") Pure reshape::flatten, "Dimensions `start` to `end`, both included, as one; a scalar becomes `[1]`.";
+    237 Unflatten { axis: i32, sizes: Vec<i64> } ("x" -> "y") Pure reshape::unflatten, "One dimension as several of these `sizes`, of which one may be -1.";
+    238 Squeeze { axes: Vec<i64> } ("x" -> "y") Pure reshape::squeeze, "Without the dimensions `axes`, each of size 1; empty `axes` leave all.";
+    239 Unsqueeze { axes: Vec<i64> } ("x" -> "y") Pure reshape::unsqueeze, "With new dimensions of size 1, which stand at `axes` of the result.";
+    240 Reduce { how: Reduction, axes: Vec<i64>, keep: bool } ("x" -> "y") Pure reduce::reduce, "Elements along `axes` (empty: all dimensions) combined, at least in double precision for real numbers; the dimensions drop out, or become 1 if `keep`. Of no elements the sum is 0, the product 1, the mean NaN, and `max` and `min` an error; integers have no `mean`, and a result past 64 bits, or of u8 past 255, is an error.";
+    241 CumSum { axis: i32 } ("x" -> "y") Pure reduce::cumulative, "Sums of the elements up to each along `axis`, itself included, in double precision for real numbers; an integer past 64 bits, or of u8 past 255, is an error.";
+    242 TopK { axis: i32, k: u32 } ("x" -> "values index") Pure reduce::top_k, "The `k` largest values along `axis`, in descending order, and their indices as i64; equal values by ascending index, and NaN above every number.";
+    243 Size { axis: i32 } ("x" -> "y") Pure reduce::size, "The size of a dimension, as an i64 scalar.";
+    244 Iota { axis: i32 } ("x" -> "y") Pure reduce::iota, "The numbers 0, 1, 2 … as i64, as many as the size of the dimension `axis` of `x`.";
+    245 Tile { repeats: Vec<u32> } ("x" -> "y") Pure reshape::tile, "The whole tensor repeated, so many times in each dimension, as numpy.tile.";
+    246 RepeatEach { axis: i32, times: u32 } ("x" -> "y") Pure reshape::repeat_each, "Each element along `axis` repeated `times` times in a row, as torch.repeat_interleave.";
+    247 Flip { axes: Vec<i64> } ("x" -> "y") Pure index::flip, "Elements in reverse order along `axes`.";
+    250 BatchMatmul { transpose_b: bool } ("a b" -> "y") Pure batch::batch_matmul, "`a · b` over the last two dimensions, or `a · bᵀ` if `transpose_b`; the dimensions before broadcast as in NumPy.";
+
+    260 ExpertMatmul ("x W index" -> "y") Pure routing::expert_matmul, "Row `s` of `x` (or its row for each choice) times the transposed matrices of `W` `[experts, N, K]` that `index` `[S, chosen]` names: `[S, chosen, N]`; only chosen experts are multiplied.";
+    261 GatedDelta ("q k v g beta state?" -> "y state") Pure recurrent::gated_delta, "The recurrent gated delta rule, token by token from `state` `[heads, Dk, Dv]` or zeros: `state *= exp(g)`; `state += k ⊗ (v - k·state) · beta`; `y = q·state`. `q` is not scaled and nothing is normalised here: callers do both.";
 
     270 RopeScaled { head_dim: u32, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("x pos" -> "y") Pure attention::rope, "Rotary embedding of the first `rope_dim` lanes of each head, with scaled frequencies; pairs are `(j, j + rope_dim/2)`, or `(2j, 2j + 1)` if `interleaved`; cosines and sines are multiplied by `attention_factor`.";
+    271 RopeMulti { head_dim: u32, base: Real, interleaved: bool, sections: Vec<u32>, restart: bool } ("x pos" -> "y") Pure rope_multi::rope_multi, "Rotary embedding with a position of its own, a row of `pos` `[axes, S]`, for each of `sections`, which divide the pairs of a head; frequencies run on over all pairs, or start anew in each section if `restart`; pairs are `(j, j + head_dim/2)`, or `(2j, 2j + 1)` if `interleaved`.";
     280 Attention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real } ("q k v mask?" -> "y") Pure attention::attention, "Attention with an explicit `scale`; each query sees `window` keys, itself included (0: all); scores become `softcap · tanh(score / softcap)` (0: as they are).";
+
+    290 RandomNormal { seed: u32 } ("like" -> "y") Random random::normal, "Independent values of the standard normal distribution in the shape of `like`; which ones follows from `seed`, the session's seed and the number of random steps that the session has run.";
+    292 NonMaxSuppression { iou: Real, score: Real, limit: u32 } ("boxes scores" -> "index") Pure detection::suppression, "Numbers of the boxes `[N, 4]` (x1 y1 x2 y2) that stay when, by descending score, each that overlaps one that stayed by more than `iou` is dropped; boxes that score below `score` are dropped first; at most `limit` stay (0: all).";
+    299 HostCall { function: Text, dtype: DType, shape: Vec<i64> } ("x*" -> "y") Host host::host_call, "What the function of this name that the running program registered gives for the operands; a size of -1 in `shape` is told by running only.";
 }
 
 #[cfg(test)]
@@ -273,5 +370,23 @@ mod tests {
         assert_eq!(again.unwrap(), op);
         assert!(Op::read_payload(11, &mut Reader::new(&bytes[..3])).unwrap_err().contains("field `max`"));
         assert!(Op::read_payload(6, &mut Reader::new(&[255, 255, 255, 255])).is_err());
+    }
+
+    #[test]
+    fn texts_of_any_content_round_trip_and_have_limits() {
+        for name in ["f", "a, dtype = \"b\" }\n// \\ é\u{7f}\t", " ", "%x @cpu {", "\"", "]"] {
+            let op = Op::HostCall { function: Text::new(name).unwrap(), dtype: DType::F32, shape: vec![-1] };
+            let mut bytes = Vec::new();
+            op.write_payload(&mut bytes);
+            assert_eq!(Op::read_payload(299, &mut Reader::new(&bytes)).unwrap(), op);
+            let fields = op.fields();
+            let again = Op::from_fields("HostCall", |f| Ok(fields.iter().find(|(n, _)| *n == f).unwrap().1.clone()));
+            assert_eq!(again.unwrap(), op);
+        }
+        assert!(Text::new("").is_err() && Text::new("n".repeat(256)).is_ok() && Text::new("n".repeat(257)).is_err());
+        let read = |bytes: &[u8]| Op::read_payload(299, &mut Reader::new(bytes)).unwrap_err();
+        assert!(read(&[0; 9]).contains("the text is empty"));
+        assert!(read(&[2, 0, 0, 0, 0xc3, 0x28, 0, 0]).contains("not valid UTF-8"));
+        assert!(read(&[255; 9]).contains("bytes remain"));
     }
 }

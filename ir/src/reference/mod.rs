@@ -49,6 +49,7 @@ fn row(info: &OpInfo, out: &mut String) {
         Effect::Pure => "pure",
         Effect::State => "state",
         Effect::Random => "random",
+        Effect::Host => "host",
     };
     let _ = writeln!(
         out,

@@ -1,12 +1,23 @@
 //! Rules that give the types of results from the types of operands, one file per family.
 
 pub(crate) mod attention;
+pub(crate) mod batch;
 pub(crate) mod convolution;
+pub(crate) mod detection;
 pub(crate) mod elementwise;
+pub(crate) mod host;
+pub(crate) mod index;
 pub(crate) mod layout;
 pub(crate) mod matrix;
 pub(crate) mod norm;
 pub(crate) mod other;
+pub(crate) mod random;
+pub(crate) mod recurrent;
+pub(crate) mod reduce;
+pub(crate) mod reshape;
+pub(crate) mod rope_multi;
+pub(crate) mod routing;
+pub(crate) mod select;
 
 use crate::ops::Real;
 use crate::{DType, Dim, RuleError, Shape, TensorType};

@@ -1,4 +1,4 @@
-//! Embeddings, positions, schedules and sampling.
+//! Embeddings, positions and schedules.
 
 use super::{Context, Types, bail, float, last, rank, same_dim};
 use crate::{DType, Dim, Op, Shape, TensorType};
@@ -98,19 +98,10 @@ pub(crate) fn quantize(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     Ok(vec![x[0].clone()])
 }
 
-/// One id per row of logits.
-pub(crate) fn sample(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
-    float("logits", &x[0])?;
-    last("logits", &x[0])?;
-    let rows = x[0].shape.0[..x[0].shape.rank() - 1].to_vec();
-    Ok(vec![TensorType::new(DType::I64, Shape(rows))])
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{bad, f, good, t};
     use super::*;
-    use crate::ops::SampleMethod;
 
     #[test]
     fn embeddings() {
@@ -143,9 +134,6 @@ mod tests {
         assert_eq!(good(Op::NoiseSchedule, &[f("B")]), "f32[B] f32[B]");
         bad(bias(32), &[t(DType::Bool, ""), f("1"), f("32, 8")], "q_len has the type bool");
         bad(Op::NoiseSchedule, &[t(DType::I64, "B")], "t has the type i64");
-        let sample = Op::Sample { method: SampleMethod::Greedy, temperature: 0.0.into(), p: 0.0.into(), k: 0 };
-        assert_eq!(good(sample.clone(), &[f("S, V")]), "i64[S]");
-        bad(sample, &[f("")], "logits is a scalar");
     }
 
     #[test]

@@ -29,6 +29,8 @@ mod print;
 pub use parse::{TextError, TextErrors, parse};
 pub use print::{Labels, Line, print};
 
+use std::borrow::Cow;
+
 /// Whether `name` may stand after `%`, `output` or `@` without quotes.
 fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_bare_byte)
@@ -44,7 +46,7 @@ fn is_number(name: &str) -> bool {
 }
 
 /// Appends `text` in quotes, with `\"`, `\\`, `\n`, `\r`, `\t` and `\u{…}` for control characters.
-fn quote(out: &mut String, text: &str) {
+pub(crate) fn quote(out: &mut String, text: &str) {
     use std::fmt::Write as _;
     out.push('"');
     for c in text.chars() {
@@ -61,6 +63,59 @@ fn quote(out: &mut String, text: &str) {
         }
     }
     out.push('"');
+}
+
+/// The text up to the quote that closes it, and the offset behind that quote; `rest` begins behind the
+/// opening one. The error says what is wrong and at which offset; none where the closing quote is missing.
+pub(crate) fn unquote(rest: &str) -> Result<(Cow<'_, str>, usize), (Option<usize>, &'static str)> {
+    let mut own: Option<String> = None;
+    let mut chars = rest.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => {
+                return Ok(match own {
+                    Some(own) => (Cow::Owned(own), at + 1),
+                    None => (Cow::Borrowed(&rest[..at]), at + 1),
+                });
+            }
+            '\n' => break,
+            '\\' => {
+                let own = own.get_or_insert_with(|| rest[..at].to_owned());
+                let read = match chars.next().map(|(_, c)| c) {
+                    Some('n') => Some('\n'),
+                    Some('r') => Some('\r'),
+                    Some('t') => Some('\t'),
+                    Some(c @ ('"' | '\\')) => Some(c),
+                    Some('u') => unicode(&mut chars),
+                    _ => None,
+                };
+                let unknown = r#"unknown escape; known are `\"`, `\\`, `\n`, `\r`, `\t` and `\u{…}`"#;
+                own.push(read.ok_or((Some(at), unknown))?);
+            }
+            c => {
+                if let Some(own) = &mut own {
+                    own.push(c);
+                }
+            }
+        }
+    }
+    Err((None, "the quote does not close on its line"))
+}
+
+/// `{1f}` after `\u`.
+fn unicode(chars: &mut std::str::CharIndices<'_>) -> Option<char> {
+    if chars.next()?.1 != '{' {
+        return None;
+    }
+    let mut code = 0u32;
+    for _ in 0..7 {
+        let c = chars.next()?.1;
+        if c == '}' {
+            return char::from_u32(code);
+        }
+        code = code.checked_mul(16)?.checked_add(c.to_digit(16)?)?;
+    }
+    None
 }
 
 /// Appends a name, quoted where it must be.

@@ -1,7 +1,7 @@
 //! Printing: labels of values, then one statement a node.
 
 use super::{is_number, name, quote};
-use crate::{Graph, NodeId, NodeKind, OpInfo, TensorType, Value, hint::hint_name};
+use crate::{Graph, NodeId, NodeKind, TensorType, Value, hint::hint_name};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -38,6 +38,7 @@ pub struct Labels {
     /// Where the labels of a node begin, by node number.
     start: Vec<u32>,
     labels: Vec<Label>,
+    cyclic: bool,
 }
 
 enum Label {
@@ -70,7 +71,9 @@ impl Labels {
         let mut order: Vec<NodeId> = Vec::with_capacity(graph.len());
         order.extend(graph.inputs().map(|(_, v)| v.node));
         order.extend(graph.weights().map(|(_, v)| v.node));
-        let sorted = graph.topological().unwrap_or_else(|| graph.nodes().collect());
+        let sorted = graph.topological();
+        let cyclic = sorted.is_none();
+        let sorted = sorted.unwrap_or_else(|| graph.nodes().collect());
         order.extend(sorted.into_iter().filter(|&id| matches!(graph.node(id).kind, NodeKind::Op(_))));
         let mut start = vec![0; graph.node_bound()];
         let mut labels = Vec::with_capacity(order.len());
@@ -93,7 +96,12 @@ impl Labels {
                 });
             }
         }
-        Labels { order, start, labels }
+        Labels { order, start, labels, cyclic }
+    }
+
+    /// Whether the graph has a cycle, so that the order is that of creation.
+    pub(crate) fn is_cyclic(&self) -> bool {
+        self.cyclic
     }
 
     /// The nodes in the order of the text.
@@ -222,13 +230,18 @@ impl Labels {
             }
             out.push(')');
             parts.list = at..out.len();
-            let info = op.info();
-            if !info.fields.is_empty() {
+            if !op.info().fields.is_empty() {
                 out.push_str(" { ");
                 let at = out.len();
-                out.push_str(&op.attributes());
-                if wanted {
-                    parts.attributes = attribute_ranges(info, &out[at..], at);
+                for (name, text) in op.fields() {
+                    if out.len() > at {
+                        out.push_str(", ");
+                    }
+                    let from = out.len();
+                    let _ = write!(out, "{name} = {text}");
+                    if wanted {
+                        parts.attributes.push((name, from..out.len()));
+                    }
                 }
                 out.push_str(" }");
             }
@@ -244,25 +257,6 @@ impl Labels {
 
 fn write_type(ty: &TensorType, out: &mut String) {
     let _ = write!(out, "{ty}");
-}
-
-/// Where each field of `info` stands in its printed attributes, which begin at `base`.
-fn attribute_ranges(info: &OpInfo, text: &str, base: usize) -> Vec<(&'static str, Range<usize>)> {
-    let mut starts: Vec<(&'static str, usize)> = Vec::new();
-    let mut from = 0;
-    for field in info.fields {
-        let head = format!("{} = ", field.name);
-        if let Some(at) = text.get(from..).and_then(|rest| rest.find(&head)) {
-            starts.push((field.name, from + at));
-            from += at + head.len();
-        }
-    }
-    (0..starts.len())
-        .map(|i| {
-            let end = starts.get(i + 1).map_or(text.len(), |(_, at)| at - 2);
-            (starts[i].0, base + starts[i].1..base + end)
-        })
-        .collect()
 }
 
 /// `name`, or `name.1`, `name.2` … where it is taken already.

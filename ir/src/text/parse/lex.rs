@@ -2,7 +2,7 @@
 
 use super::{Key, Label, MAX_ERRORS, Noted, Parsed, Parser, TextError};
 use crate::ops::MAX_RANK;
-use crate::text::{is_bare_byte, is_number, nearest, snippet};
+use crate::text::{is_bare_byte, is_number, nearest, snippet, unquote};
 use crate::{DType, Dim, Shape, TensorType};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,6 +11,10 @@ use std::ops::Range;
 const MAX_MESSAGE: usize = 500;
 /// The most bytes that one dimension or one attribute outside a list may take.
 const MAX_DIM: usize = 1024;
+/// The most bytes of a type that is kept for the next time …
+const MAX_KNOWN: usize = 64;
+/// … and the most types kept: graphs have few.
+const MAX_KNOWN_TYPES: usize = 1024;
 
 impl<'a> Parser<'a> {
     /// The text of one attribute: up to `,` or `}` outside brackets and quotes.
@@ -75,44 +79,15 @@ impl<'a> Parser<'a> {
     pub(super) fn quoted(&mut self) -> Parsed<Cow<'a, str>> {
         self.expect(b'"', "a name in quotes")?;
         let start = self.at;
-        let mut own: Option<String> = None;
-        let rest = &self.text[start..];
-        let mut chars = rest.char_indices();
-        while let Some((at, c)) = chars.next() {
-            match c {
-                '"' => {
-                    self.at = start + at + 1;
-                    return Ok(match own {
-                        Some(own) => Cow::Owned(own),
-                        None => Cow::Borrowed(&rest[..at]),
-                    });
-                }
-                '\n' => break,
-                '\\' => {
-                    let own = own.get_or_insert_with(|| rest[..at].to_owned());
-                    let read = match chars.next().map(|(_, c)| c) {
-                        Some('n') => Some('\n'),
-                        Some('r') => Some('\r'),
-                        Some('t') => Some('\t'),
-                        Some(c @ ('"' | '\\')) => Some(c),
-                        Some('u') => unicode(&mut chars),
-                        _ => None,
-                    };
-                    let Some(read) = read else {
-                        let span = start + at..start + at + 1;
-                        return self
-                            .fail(span, r#"unknown escape; known are `\"`, `\\`, `\n`, `\r`, `\t` and `\u{…}`"#);
-                    };
-                    own.push(read);
-                }
-                c => {
-                    if let Some(own) = &mut own {
-                        own.push(c);
-                    }
-                }
+        let rest: &'a str = &self.text[start..];
+        match unquote(rest) {
+            Ok((text, end)) => {
+                self.at = start + end;
+                Ok(text)
             }
+            Err((None, cause)) => self.fail(start - 1..start, cause),
+            Err((Some(at), cause)) => self.fail(start + at..start + at + 1, cause),
         }
-        self.fail(start - 1..start, "the quote does not close on its line")
     }
 
     /// `: f32[S, 8]`.
@@ -120,6 +95,13 @@ impl<'a> Parser<'a> {
         self.expect(b':', "`:` and the type, for example `: f32[S, 8]`")?;
         self.skip_blank();
         let start = self.at;
+        let near = &self.text.as_bytes()[start..self.text.len().min(start + MAX_KNOWN)];
+        if let Some(end) = near.iter().position(|&b| b == b']')
+            && let Some(known) = self.types.get(&near[..=end])
+        {
+            self.at = start + end + 1;
+            return Ok(known.clone());
+        }
         let word = self.word();
         let Some(dtype) = DType::from_name(word) else {
             let hint = nearest(word, DType::ALL.iter().map(|d| d.name()))
@@ -163,7 +145,11 @@ impl<'a> Parser<'a> {
                 _ => return self.fail(end..end + 1, "expected `,` or `]`"),
             }
         }
-        Ok(TensorType::new(dtype, Shape(dims)))
+        let ty = TensorType::new(dtype, Shape(dims));
+        if self.at - start <= MAX_KNOWN && self.types.len() < MAX_KNOWN_TYPES {
+            self.types.insert(&self.text.as_bytes()[start..self.at], ty.clone());
+        }
+        Ok(ty)
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
@@ -177,7 +163,7 @@ impl<'a> Parser<'a> {
             while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
                 self.at += 1;
             }
-            if !bytes[self.at.min(bytes.len())..].starts_with(b"//") {
+            if bytes.get(self.at) != Some(&b'/') || bytes.get(self.at + 1) != Some(&b'/') {
                 return;
             }
             while bytes.get(self.at).is_some_and(|b| *b != b'\n') {
@@ -235,22 +221,6 @@ impl<'a> Parser<'a> {
         self.error(span, message);
         Noted
     }
-}
-
-/// `{1f}` after `\u`.
-fn unicode(chars: &mut std::str::CharIndices<'_>) -> Option<char> {
-    if chars.next()?.1 != '{' {
-        return None;
-    }
-    let mut code = 0u32;
-    for _ in 0..7 {
-        let c = chars.next()?.1;
-        if c == '}' {
-            return char::from_u32(code);
-        }
-        code = code.checked_mul(16)?.checked_add(c.to_digit(16)?)?;
-    }
-    None
 }
 
 /// Turns byte ranges into lines, columns and snippets, in one pass.

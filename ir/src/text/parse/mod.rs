@@ -4,7 +4,7 @@ mod lex;
 
 use super::nearest;
 use crate::hint::{hint_from_name, hint_name};
-use crate::{Graph, NodeId, Op, OpInfo, Value};
+use crate::{Graph, NodeId, Op, OpInfo, TensorType, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -61,6 +61,8 @@ pub fn parse(text: &str) -> Result<Graph, TextErrors> {
         errors: Vec::new(),
         graph: Graph::new(),
         values: HashMap::new(),
+        numbered: Vec::new(),
+        types: HashMap::new(),
         pending: Vec::new(),
         outputs: Vec::new(),
         hinted: 0,
@@ -99,12 +101,21 @@ type Label<'a> = (Key<'a>, Range<usize>);
 /// An attribute: name, text of its value, and where that stands.
 type Field<'a> = (&'static str, &'a str, Range<usize>);
 
+/// The number that a text writes as a printer does, without leading zeros.
+fn number(text: &str) -> Option<usize> {
+    if text.len() > 1 && text.starts_with('0') { None } else { text.parse().ok() }
+}
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     errors: Vec<(Range<usize>, String)>,
     graph: Graph,
     values: HashMap<Key<'a>, Value>,
+    /// Values `%0`, `%1` …, as far as they were defined in this order: what a printer writes.
+    numbered: Vec<Value>,
+    /// Types by their text, up to the bracket that closes them.
+    types: HashMap<&'a [u8], TensorType>,
     /// Operands that were read before their definition.
     pending: Vec<(NodeId, u32, Label<'a>)>,
     /// Name of the output, where it stands, and the value.
@@ -338,8 +349,8 @@ impl<'a> Parser<'a> {
         let results = self.graph.results(node);
         self.wish(node, hint);
         for (number, (key, span)) in (0u32..).zip(operands) {
-            match self.values.get(&key) {
-                Some(&value) => self.graph.connect(node, number, value),
+            match self.defined(&key) {
+                Some(value) => self.graph.connect(node, number, value),
                 None => self.pending.push((node, number, (key, span))),
             }
         }
@@ -437,23 +448,38 @@ impl<'a> Parser<'a> {
     }
 
     fn define(&mut self, key: Key<'a>, span: Range<usize>, value: Value) -> Parsed<()> {
-        if self.values.contains_key(&key) {
+        if self.defined(&key).is_some() {
             return self.fail(span, format!("`{key}` is defined twice; give one of them another name"));
         }
-        self.values.insert(key, value);
+        match key {
+            Key::Number(text) if number(text) == Some(self.numbered.len()) => self.numbered.push(value),
+            Key::Number(_) | Key::Name(_) => {
+                self.values.insert(key, value);
+            }
+        }
         Ok(())
+    }
+
+    /// The value that a key stands for so far.
+    fn defined(&self, key: &Key<'a>) -> Option<Value> {
+        if let Key::Number(text) = key
+            && let Some(value) = number(text).and_then(|n| self.numbered.get(n))
+        {
+            return Some(*value);
+        }
+        self.values.get(key).copied()
     }
 
     /// Connects what was read before its definition, and the outputs.
     fn resolve(&mut self) {
         for (node, number, (key, span)) in std::mem::take(&mut self.pending) {
-            match self.values.get(&key) {
-                Some(&value) => self.graph.connect(node, number, value),
+            match self.defined(&key) {
+                Some(value) => self.graph.connect(node, number, value),
                 None => self.undefined(&key, span),
             }
         }
         for (name, named, (key, span)) in std::mem::take(&mut self.outputs) {
-            let Some(&value) = self.values.get(&key) else {
+            let Some(value) = self.defined(&key) else {
                 self.undefined(&key, span);
                 continue;
             };
@@ -471,7 +497,7 @@ impl<'a> Parser<'a> {
         const SEARCHED: usize = 4_000;
         const HINTED: u32 = 10;
         let hint = match key {
-            Key::Name(name) if self.values.len() <= SEARCHED && self.hinted < HINTED => {
+            Key::Name(name) if self.values.len() + self.numbered.len() <= SEARCHED && self.hinted < HINTED => {
                 self.hinted += 1;
                 let mut known: Vec<&str> = self
                     .values
