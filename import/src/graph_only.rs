@@ -111,13 +111,13 @@ fn check(graph: &GivenGraph, config: &str, source: &Source) -> Result<Vec<String
     let shapes: IndexMap<String, Vec<u64>> =
         source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
     let cure = "Correct the graph, or give the tensors under the names and in the shapes that it reads.";
-    let malformed =
-        |e: String| ImportError::malformed(Path::new(&graph.label), "graph", e.trim_end_matches('.'), cure);
-    let bound = graph_section::from_section(graph.format, &graph.text, &Config::parse(config)?, &shapes)
-        .map_err(|e| match e.is_unsupported() {
+    let malformed = |e: String| ImportError::malformed(Path::new(&graph.label), "graph", e.trim_end_matches('.'), cure);
+    let bound = graph_section::from_section(graph.format, &graph.text, &Config::parse(config)?, &shapes).map_err(
+        |e| match e.is_unsupported() {
             true => ImportError::unsupported(Path::new(&graph.label), "graph", e.to_string(), "Update Tallow."),
             false => malformed(e.to_string()),
-        })?;
+        },
+    )?;
     let verified = tallow_ir::verify::verify(bound).map_err(|e| malformed(e.to_string()))?;
     let read = |name: &str| verified.graph().weight_named(name).is_some();
     Ok(shapes.keys().filter(|n| !read(n)).map(|n| clip(n)).collect())

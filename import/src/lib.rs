@@ -7,6 +7,7 @@
 //! | [`config`] | settings of either in one normal form, every default written out |
 //! | [`tokenizer`] | vocabularies of either |
 //! | [`encode`] | chooses encodings, encodes in parallel, measures the error |
+//! | [`import_with_graph`] | tensors and a graph, for what no family knows |
 //! | [`report`] | what was done |
 //!
 //! This crate writes through `tallow-format` and asks `tallow-frontends` which tensors a model needs. It uses no network.
@@ -17,6 +18,7 @@ pub mod config;
 pub mod encode;
 mod error;
 pub mod gguf;
+mod graph_only;
 mod json;
 mod locate;
 mod map;
@@ -30,6 +32,7 @@ pub mod tokenizer;
 
 pub use encode::EncodingChoice;
 pub use error::{BadValue, ImportError, Result};
+pub use graph_only::{GivenGraph, import_with_graph};
 pub use locate::{SourceIdentity, SourceKind, locate, scan};
 pub use map::MappedFile;
 pub use report::{ImportReport, TensorReport};
@@ -45,7 +48,7 @@ use tallow_frontends::families;
 use crate::config::Ids;
 use crate::open::Opened;
 use crate::report::Totals;
-use crate::source::SourceTensor;
+use crate::source::{Source, SourceTensor};
 
 /// How to import.
 #[derive(Clone, Debug, Default)]
@@ -94,14 +97,14 @@ pub fn import(src: &Path, out: &Path, options: &ImportOptions, progress: &mut dy
         SourceKind::Repository(name) => return Err(locate::not_here(&name)),
     };
     let prepared = prepare(src, out, &opened, options)?;
-    write(src, out, &opened, prepared, options, progress)
+    write(src, out, &opened.source, prepared, options, progress)
 }
 
 /// Everything but the weights.
 struct Prepared {
     parts: ModelParts,
     plan: Vec<TensorPlan>,
-    model_type: &'static str,
+    model_type: String,
     parameters: u64,
     warnings: Vec<String>,
 }
@@ -157,7 +160,7 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
         },
         config,
     );
-    let plan = plan(opened, options)?;
+    let plan = plan(source, options)?;
     let vocab = tokenizer.as_ref().map_or_else(|| "{}\n".to_owned(), |t| t.vocab.to_text());
     let parts = ModelParts {
         name,
@@ -169,7 +172,7 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
         vocab,
         eval: String::new(),
     };
-    Ok(Prepared { parts, plan, model_type: architecture.model_type, parameters, warnings })
+    Ok(Prepared { parts, plan, model_type: architecture.model_type.to_owned(), parameters, warnings })
 }
 
 /// The special tokens of config and tokenizer together.
@@ -239,9 +242,9 @@ fn scale_name(name: &str) -> String {
     format!("{name}.scale")
 }
 
-fn plan(opened: &Opened, options: &ImportOptions) -> Result<Vec<TensorPlan>> {
+fn plan(source: &Source, options: &ImportOptions) -> Result<Vec<TensorPlan>> {
     let mut plan = Vec::new();
-    for tensor in opened.source.tensors() {
+    for tensor in source.tensors() {
         let candidates = encode::candidates(tensor, options.encoding)?;
         let ternary = candidates == [Encoding::Ternary];
         plan.push(TensorPlan { name: tensor.name.clone(), shape: tensor.shape.clone(), candidates });
@@ -259,12 +262,11 @@ fn plan(opened: &Opened, options: &ImportOptions) -> Result<Vec<TensorPlan>> {
 fn write(
     src: &Path,
     out: &Path,
-    opened: &Opened,
+    source: &Source,
     prepared: Prepared,
     options: &ImportOptions,
     progress: &mut dyn Progress,
 ) -> Result<ImportReport> {
-    let source = &opened.source;
     let Prepared { parts, plan, model_type, parameters, mut warnings } = prepared;
     let needed = plan
         .iter()
@@ -329,7 +331,7 @@ fn write(
         source: src.to_owned(),
         output: (!options.dry_run).then(|| out.to_owned()),
         name,
-        model_type: model_type.to_owned(),
+        model_type,
         parameters,
         tensors: reports,
         left_out: source.left_out().to_vec(),

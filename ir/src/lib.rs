@@ -7,6 +7,7 @@
 pub mod binary;
 pub mod dim;
 pub mod dtype;
+pub mod dump;
 pub mod equal;
 pub mod error;
 pub mod graph;

@@ -86,7 +86,7 @@ for op, attributes, f in (
     ("ReluSquared", {}, lambda x: F.relu(x) ** 2),
     ("Clamp", {"min": "-2", "max": "inf"}, lambda x: x.clamp(min=-2)),
 ):
-    whole = torch.tensor([[-5, 0, 7], [3, -2, 2**40]])
+    whole = torch.tensor([[-5, 0, 7], [3, -2, 2**30]])
     case(op, "integers", attributes, {"x": whole}, f(whole), 0.0)
 for op in ("AddScalar", "MulScalar"):
     bad(op, {"value": "0.5"}, ["i64[S]"], "use a whole number")

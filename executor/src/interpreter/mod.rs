@@ -108,20 +108,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::Slice { axis, start, end } => one(layout::slice(step, &x[0], *axis as usize, *start, *end)),
         Op::TokenEmbed => one(layout::token_embed(step, &x[0], &x[1])),
 
-        Op::Kron => one(matrix::kron(step, &x[0], &x[1])),
-        Op::MatrixInverse => one(matrix::inverse(step, &x[0])),
-
-        Op::SinusoidalEmbed { dim } => one(position::sinusoidal(step, &x[0], *dim)),
-        Op::RelativePosEmbedding { buckets } => one(position::relative_bias(step, x, *buckets)),
-        Op::PosEmbed => one(position::pos_embed(step, &x[0], &x[1])),
-        Op::NoiseSchedule => position::noise_schedule(&x[0]),
-
-        Op::KvCompress { head_dim, bits } => one(kv_blocks::compress(step, &x[0], *head_dim, *bits)),
-        Op::KvDecompress { head_dim, bits } => one(kv_blocks::decompress(step, &x[0], *head_dim, *bits)),
-        Op::Quantize { dtype } => one(quantize::quantize(step, &x[0], *dtype)),
-        // Operands are decoded before any operation reads them.
-        Op::Dequantize => one(Ok(x[0].clone())),
-
         Op::Rsqrt | Op::Floor | Op::Round | Op::Sign | Op::Not | Op::Reciprocal => one(pointwise::unary(step, &x[0])),
         Op::Pow | Op::Maximum | Op::Minimum | Op::Remainder => one(pointwise::arithmetic(step, &x[0], &x[1])),
         Op::Compare { how } => one(pointwise::compare(step, &x[0], &x[1], *how)),
@@ -145,6 +131,19 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::CumSum { axis } => one(reduce::cumulative(step, &x[0], *axis)),
         Op::TopK { axis, k } => reduce::top_k(step, &x[0], *axis, *k),
         Op::BatchMatmul { transpose_b } => one(batch::batch_matmul(step, &x[0], &x[1], *transpose_b)),
+        Op::Kron => one(matrix::kron(step, &x[0], &x[1])),
+        Op::MatrixInverse => one(matrix::inverse(step, &x[0])),
+
+        Op::SinusoidalEmbed { dim } => one(position::sinusoidal(step, &x[0], *dim)),
+        Op::RelativePosEmbedding { buckets } => one(position::relative_bias(step, x, *buckets)),
+        Op::PosEmbed => one(position::pos_embed(step, &x[0], &x[1])),
+        Op::NoiseSchedule => position::noise_schedule(&x[0]),
+
+        Op::KvCompress { head_dim, bits } => one(kv_blocks::compress(step, &x[0], *head_dim, *bits)),
+        Op::KvDecompress { head_dim, bits } => one(kv_blocks::decompress(step, &x[0], *head_dim, *bits)),
+        Op::Quantize { dtype } => one(quantize::quantize(step, &x[0], *dtype)),
+        // Operands are decoded before any operation reads them.
+        Op::Dequantize => one(Ok(x[0].clone())),
 
         Op::RmsNorm { eps } => one(norm::rms(&x[0], &x[1], eps.get())),
         Op::LayerNorm { eps } => one(norm::layer(&x[0], &x[1], &x[2], eps.get())),

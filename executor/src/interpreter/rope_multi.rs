@@ -29,7 +29,7 @@ pub(super) fn rope_multi(step: &Step, x: &Tensor, pos: &Tensor) -> Result<Tensor
     };
     let fits = match *x.dims() {
         [_, _, s, _] | [s, _, _] => s == tokens,
-        _ => tokens > 0 && rows % tokens == 0,
+        _ => tokens > 0 && rows.is_multiple_of(tokens),
     };
     if !fits || pairs.iter().any(|&(axis, _)| axis >= axes) {
         return Err(operand(step, format!("pos has {axes} rows for {tokens} tokens, x has shape {:?}", x.dims())));

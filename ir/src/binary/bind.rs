@@ -1,9 +1,10 @@
 //! From the binary form to a graph: names bind, types are inferred.
 
 use super::names::Names;
+use super::unify::Unifier;
 use super::{Input, RawGraph};
 use crate::ops::MAX_RANK;
-use crate::{DType, Dim, Graph, POS, SEQUENCE, Shape, TensorType, Value};
+use crate::{DType, Dim, Effect, Graph, POS, SEQUENCE, Shape, TensorType, Value};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fmt;
@@ -96,8 +97,9 @@ impl RawGraph {
     ///   `….weight` or `….bias` that the index lacks is a missing weight, not an input.
     /// - A dynamic dimension of `input_ids`, `token_type_ids`, `attention_mask` or `position_ids`
     ///   is `S` if it is the last dynamic one of its input, and `B` if it is the first dimension
-    ///   otherwise. Every other dynamic dimension has a symbol of its own: `d1`, `d2` …, the first
-    ///   of them `S` if the graph has none of those four inputs.
+    ///   otherwise. Every other dynamic dimension has a symbol of its own, `d1`, `d2` …; in a graph that
+    ///   has none of those four inputs, and keeps a cache or reads `pos`, the first of them is `S`.
+    ///   Two that must be equal for an operation to fit become one.
     /// - A declared input that stands in the tensor index is that weight.
     /// - A value named `%…` has no name of its own.
     ///
@@ -115,6 +117,7 @@ impl RawGraph {
             producers: vec![None; names.len()],
             names: &names,
             given: binding.inputs.iter().map(|(n, t)| (*n, t)).collect(),
+            unifier: Unifier::default(),
         };
         binder.producers();
         binder.declared();
@@ -143,6 +146,7 @@ struct Binder<'g, 'b> {
     producers: Vec<Option<usize>>,
     /// Types of inputs from the caller that are not used yet.
     given: HashMap<&'b str, &'b TensorType>,
+    unifier: Unifier,
 }
 
 /// What a name stands for.
@@ -185,6 +189,8 @@ impl<'g> Binder<'g, '_> {
             return;
         };
         let tokens = interface.inputs.iter().any(|i| is_token(&i.name));
+        let sequential = |n: &super::RawNode| n.op.info().effect == Effect::State || n.inputs.iter().any(|i| i == POS);
+        let first = if !tokens && self.raw.nodes.iter().any(sequential) { SEQUENCE } else { "d1" };
         let mut fresh = 0;
         let mut seen = HashSet::new();
         for input in &interface.inputs {
@@ -221,7 +227,7 @@ impl<'g> Binder<'g, '_> {
                 let ty = match self.given.remove(name) {
                     Some(ty) => ty.clone(),
                     None if name == POS && !input.dtype.is_integer() => TensorType::i64(Shape::default()),
-                    None => symbolic(input, tokens, &mut fresh),
+                    None => symbolic(input, first, &mut fresh),
                 };
                 self.input(name, ty)
             };
@@ -350,10 +356,14 @@ impl<'g> Binder<'g, '_> {
                 }
                 Some(self.graph.results(id).collect())
             }
-            Err(error) => {
-                self.fault(at, error.0);
-                None
-            }
+            // Dynamic dimensions that the file could not say are equal.
+            Err(error) => match self.unifier.settle(&mut self.graph, &node.op, &types) {
+                Some(_) => self.operation(at, &operands.into_iter().map(Some).collect::<Vec<_>>()),
+                None => {
+                    self.fault(at, error.0);
+                    None
+                }
+            },
         }
     }
 
@@ -498,8 +508,9 @@ fn is_token(name: &str) -> bool {
     TOKEN_INPUTS.contains(&name)
 }
 
-/// The declared type, with symbols for dynamic dimensions.
-fn symbolic(input: &Input, tokens: bool, fresh: &mut u32) -> TensorType {
+/// The declared type, with symbols for dynamic dimensions: `first` for the first that has no meaning
+/// of its own.
+fn symbolic(input: &Input, first: &str, fresh: &mut u32) -> TensorType {
     let own = is_token(&input.name);
     let last = input.dims.iter().rposition(|&n| n == -1);
     let dims = input.dims.iter().enumerate().map(|(axis, &n)| {
@@ -514,8 +525,8 @@ fn symbolic(input: &Input, tokens: bool, fresh: &mut u32) -> TensorType {
         }
         *fresh += 1;
         match *fresh {
-            1 if !tokens => Dim::symbol(SEQUENCE),
-            n => Dim::symbol(&format!("d{}", if tokens { n } else { n - 1 })),
+            1 => Dim::symbol(first),
+            n => Dim::symbol(&format!("d{n}")),
         }
     });
     let shape = Shape::new(dims);

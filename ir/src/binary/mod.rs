@@ -21,6 +21,7 @@ mod bind;
 mod build;
 mod names;
 mod read;
+mod unify;
 mod write;
 
 pub use bind::{BindError, BindErrors, Binding};

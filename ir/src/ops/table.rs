@@ -187,6 +187,19 @@ macro_rules! operations {
                 match self { $(Op::$name $({ $($field),* })? => vec![$($((stringify!($field), text_of($field))),*)?]),* }
             }
 
+            /// Calls `f` with the facts and the text of each field, in order.
+            pub fn each_field(&self, mut f: impl FnMut(&'static FieldInfo, String)) {
+                let mut fields = self.info().fields.iter();
+                match self { $(Op::$name $({ $($field),* })? => {
+                    let _ = (&mut f, &mut fields);
+                    $($(if let Some(info) = fields.next() {
+                        let mut text = String::new();
+                        $field.print(&mut text);
+                        f(info, text);
+                    })*)?
+                }),* }
+            }
+
             /// Builds the operation `name` from texts of its fields; `get` gives the text of a field
             /// or says that it is missing.
             pub fn from_fields(name: &str, mut get: impl FnMut(&str) -> Result<String, String>) -> Result<Op, String> {

@@ -32,7 +32,7 @@ pub use print::{Labels, Line, print};
 use std::borrow::Cow;
 
 /// Whether `name` may stand after `%`, `output` or `@` without quotes.
-fn is_bare(name: &str) -> bool {
+pub(crate) fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_bare_byte)
 }
 
@@ -65,9 +65,12 @@ pub(crate) fn quote(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// What is wrong with a text in quotes, and at which offset; none where the closing quote is missing.
+pub(crate) type QuoteFault = (Option<usize>, &'static str);
+
 /// The text up to the quote that closes it, and the offset behind that quote; `rest` begins behind the
-/// opening one. The error says what is wrong and at which offset; none where the closing quote is missing.
-pub(crate) fn unquote(rest: &str) -> Result<(Cow<'_, str>, usize), (Option<usize>, &'static str)> {
+/// opening one.
+pub(crate) fn unquote(rest: &str) -> Result<(Cow<'_, str>, usize), QuoteFault> {
     let mut own: Option<String> = None;
     let mut chars = rest.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -119,7 +122,7 @@ fn unicode(chars: &mut std::str::CharIndices<'_>) -> Option<char> {
 }
 
 /// Appends a name, quoted where it must be.
-fn name(out: &mut String, name: &str) {
+pub(crate) fn name(out: &mut String, name: &str) {
     if is_bare(name) {
         out.push_str(name);
     } else {

@@ -1,0 +1,27 @@
+//! Graphs for people and for other tools: folded text, JSON, Graphviz and Mermaid.
+//!
+//! All are pure functions of a graph, give the same bytes for the same graph, and recurse nowhere.
+//! The text form that is read back is [`crate::text`].
+
+mod counts;
+mod dot;
+mod fold;
+mod json;
+mod kinds;
+mod listing;
+mod mermaid;
+mod names;
+mod naming;
+mod picture;
+mod repeats;
+mod scopes;
+mod text;
+
+pub use dot::dot;
+pub use json::json;
+pub use mermaid::mermaid;
+pub use picture::Detail;
+pub use text::folded;
+
+#[cfg(test)]
+mod tests;
