@@ -7,6 +7,7 @@ Needs `torch` and `safetensors`; it is not part of the tests. The model is made 
 layers (`nn.TransformerEncoder`, `nn.TransformerDecoderLayer`, norms first) with random parameters
 and runs in float64, so that the values do not come from our operations. The folder holds:
 
+    config.json                the model type, which no family knows
     graph.txt                  the graph in our text form, sizes B, S (target) and T (source) open
     weights.safetensors        f32, under the names of torch's parameters
     inputs.safetensors         source_ids i64 [B, T], target_ids i64 [B, S], source_mask i64 [B, T]
@@ -22,6 +23,7 @@ positions change the logits, so that no golden passes by accident.
 """
 
 import argparse
+import json
 import math
 from pathlib import Path
 
@@ -220,12 +222,14 @@ def main():
             values = torch.randn(p.shape, generator=generator, dtype=torch.float64) * spread
             if "norm" in name and name.endswith("weight"):
                 values += 1
-            p.copy_(values.float().double())
+            # Multiples of 1/65536, which every encoding of whole tensors holds exactly.
+            p.copy_((values * 65536).round() / 65536)
         first = example(2, 7, 5, [7, 4], 1)
         second = example(3, 4, 9, [1, 4, 3], 2)
         results = [check(model, first), check(model, second)]
     out.mkdir(parents=True, exist_ok=True)
     parameters = dict(model.named_parameters())
+    (out / "config.json").write_text(json.dumps({"model_type": "tiny_translator"}, indent=2) + "\n")
     (out / "graph.txt").write_text(graph(parameters))
     save_file({n: p.data.float().contiguous() for n, p in sorted(parameters.items())}, out / "weights.safetensors")
     for suffix, inputs, logits in zip(["", "2"], [first, second], results):
