@@ -286,6 +286,9 @@ fn input(table: &Section<'_>) -> Result<Input, Fault> {
         let found = format!("a list of {}", dims.len());
         return Err(table.invalid("shape", &found, &format!("at most {MAX_RANK} dimensions")).into());
     }
+    if let Some(n) = dims.iter().find(|&&n| n < -1) {
+        return Err(table.invalid("shape", &format!("a list with {n}"), "sizes, or -1 where dynamic").into());
+    }
     let dtype = match table.str("dtype")? {
         None => DType::F32,
         Some(name) => DType::from_name(name).ok_or_else(|| {

@@ -1,0 +1,122 @@
+//! Hostile graphs in every spelling: a short run of the fuzz targets of `fuzz/`, the same on every machine.
+//!
+//! Seeds are the files under `fuzz/seeds/TARGET/`: those that [`seeds`] makes, which `TALLOW_BLESS=1` writes, and
+//! inputs named `found-…` that once broke a promise. `TALLOW_FUZZ_ROUNDS` asks for more rounds than the few
+//! thousand of every day.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod mutate;
+mod seeds;
+#[path = "../../../fuzz/src/lib.rs"]
+mod targets;
+
+use mutate::{Mutator, Words};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+
+/// The most memory that the whole run may ever hold, in kilobytes: inputs are a few thousand bytes.
+const MAX_RESIDENT: u64 = 400 << 10;
+/// The most that it may ever ask for, stacks and arenas of threads included.
+const MAX_ASKED: u64 = 6 << 20;
+
+#[test]
+fn seeds_are_current() {
+    let made = seeds::all();
+    let folder = seeds::folder();
+    if std::env::var_os("TALLOW_BLESS").is_some_and(|v| v == "1") {
+        for (target, name) in committed().into_keys().filter(|(_, name)| !name.starts_with("found-")) {
+            std::fs::remove_file(folder.join(target).join(name)).unwrap();
+        }
+        for ((target, name), bytes) in &made {
+            std::fs::create_dir_all(folder.join(target)).unwrap();
+            std::fs::write(folder.join(target).join(name), bytes).unwrap();
+        }
+    }
+    let mut found = committed();
+    found.retain(|(_, name), _| !name.starts_with("found-"));
+    assert!(
+        found == made,
+        "fuzz/seeds is stale; run `TALLOW_BLESS=1 cargo test -p tallow-frontends --test fuzz`; differs: {:?}",
+        made.keys().chain(found.keys()).filter(|k| made.get(*k) != found.get(*k)).collect::<Vec<_>>()
+    );
+}
+
+/// The files under the folder of seeds, by target and name.
+fn committed() -> seeds::Files {
+    let list = |path: PathBuf| -> Vec<PathBuf> {
+        let mut all: Vec<_> = std::fs::read_dir(path).into_iter().flatten().map(|e| e.unwrap().path()).collect();
+        all.sort();
+        all
+    };
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut out = seeds::Files::new();
+    for target in list(seeds::folder()) {
+        for file in list(target.clone()) {
+            out.insert((name(&target), name(&file)), std::fs::read(&file).unwrap());
+        }
+    }
+    out
+}
+
+/// Runs a target on its seeds, on every cut and on single changed bytes of the small ones, and on random mutations.
+fn run(name: &str, target: fn(&[u8]), words: Words) {
+    let seeds: Vec<Vec<u8>> = committed().into_iter().filter(|((t, _), _)| t == name).map(|(_, bytes)| bytes).collect();
+    assert!(seeds.len() > 3, "{name}: {} seeds", seeds.len());
+    let check = |input: &[u8]| {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(input))) {
+            let path = std::env::temp_dir().join(format!("tallow-fuzz-{name}"));
+            let kept = std::fs::write(&path, input).map(|()| format!(", kept as {}", path.display()));
+            let shown: String = String::from_utf8_lossy(input).chars().take(2000).collect();
+            eprintln!("{name} fails for {shown:?}{}", kept.unwrap_or_default());
+            resume_unwind(panic);
+        }
+    };
+    let mut mutator = Mutator::new(words);
+    for seed in &seeds {
+        check(seed);
+        // Every place of a small seed, some thousand of a large one.
+        let stride = 1 + seed.len() / 1500;
+        for at in (0..seed.len()).step_by(stride) {
+            check(&seed[..at]);
+            let mut changed = seed.clone();
+            changed[at] = mutator.byte(seed[at]);
+            check(&changed);
+        }
+    }
+    let rounds = std::env::var("TALLOW_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000u64);
+    for _ in 0..rounds {
+        check(&mutator.mutate(&seeds));
+    }
+    memory(name);
+}
+
+/// Nothing asked for much memory, as far as this system tells.
+fn memory(name: &str) {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
+    for (key, limit) in [("VmHWM:", MAX_RESIDENT), ("VmPeak:", MAX_ASKED)] {
+        let line = status.lines().find_map(|l| l.strip_prefix(key));
+        let kilobytes: u64 = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0);
+        assert!(kilobytes < limit, "{name}: {key} {kilobytes} kB are over {limit}");
+    }
+}
+
+#[test]
+fn binary() {
+    run("binary", targets::binary, Words::Bytes);
+}
+
+#[test]
+fn hex() {
+    run("hex", targets::hex, Words::Digits);
+}
+
+#[test]
+fn text() {
+    run("text", targets::text, Words::Text);
+}
+
+#[test]
+fn toml() {
+    run("toml", targets::toml, Words::Text);
+}

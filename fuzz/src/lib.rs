@@ -1,0 +1,139 @@
+//! The bodies of the fuzz targets: each reads hostile bytes as one spelling of a graph, and holds what is read
+//! against every other spelling. A broken promise is a panic.
+//!
+//! `frontends/tests/fuzz.rs` runs them too, on mutations of the seeds that follow from a fixed number.
+
+use tallow_format::GraphFormat;
+use tallow_frontends::graph_section::{parse as section, to_text};
+use tallow_ir::binary::HintForm;
+use tallow_ir::text::{parse, print};
+use tallow_ir::verify::Rule;
+use tallow_ir::{DType, Graph, RawGraph, Shape, TensorType, graphs_equal, hex as hexadecimal, verify};
+
+/// The longest input that is looked at: longer ones only take longer.
+const MAX_INPUT: usize = 64 << 10;
+
+/// The binary form.
+pub fn binary(data: &[u8]) {
+    if data.len() > MAX_INPUT {
+        return;
+    }
+    if let Ok(raw) = RawGraph::read(data) {
+        assert_eq!(raw.write(), data, "what was read is written back");
+        raw_graph(&raw);
+    }
+}
+
+/// The binary form in hexadecimal digits.
+pub fn hex(data: &[u8]) {
+    let Some(text) = as_text(data) else { return };
+    let Ok(bytes) = hexadecimal::decode(text) else {
+        let digits = text.chars().filter(|c| !c.is_ascii_whitespace());
+        let count = digits.clone().count();
+        assert!(count % 2 == 1 || digits.into_iter().any(|c| !c.is_ascii_hexdigit()), "sound digits are refused");
+        assert!(section(GraphFormat::Hex, text).is_err());
+        return;
+    };
+    let digits: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    assert_eq!(hexadecimal::encode(&bytes), digits.to_ascii_lowercase(), "what was read is written back");
+    match (RawGraph::read(&bytes), section(GraphFormat::Hex, text)) {
+        (Ok(a), Ok(b)) => assert_eq!(a, b),
+        (Err(_), Err(_)) => {}
+        _ => panic!("the section and the bytes are read differently"),
+    }
+    binary(&bytes);
+}
+
+/// The text form.
+pub fn text(data: &[u8]) {
+    let Some(text) = as_text(data) else { return };
+    match parse(text) {
+        Ok(graph) => {
+            spellings(&graph);
+            // A graph of sound types has a binary form too.
+            if verify(graph.clone()).is_ok()
+                && let Ok(raw) = RawGraph::from_graph(&graph)
+            {
+                raw_graph(&raw);
+            }
+        }
+        Err(errors) => assert!(!errors.errors.is_empty() && !errors.to_string().is_empty()),
+    }
+}
+
+/// The tables of a graph section.
+pub fn toml(data: &[u8]) {
+    let Some(text) = as_text(data) else { return };
+    match section(GraphFormat::Toml, text) {
+        Ok(raw) => raw_graph(&raw),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn as_text(data: &[u8]) -> Option<&str> {
+    std::str::from_utf8(data).ok().filter(|text| text.len() <= MAX_INPUT)
+}
+
+/// Every spelling of a graph with unbound names, and the graph that it is with [`weight`]s.
+fn raw_graph(raw: &RawGraph) {
+    let tables = to_text(GraphFormat::Toml, raw);
+    let again = section(GraphFormat::Toml, &tables).unwrap_or_else(|e| panic!("{e}\n{tables}"));
+    assert_eq!(again, *raw, "tables are read back\n{tables}");
+    assert_eq!(to_text(GraphFormat::Toml, &again), tables);
+
+    let bytes = raw.write();
+    let again = RawGraph::read(&bytes).unwrap_or_else(|e| panic!("{e}\n{tables}"));
+    assert_eq!(again.write(), bytes, "bytes are written back");
+    if raw.hints == HintForm::Flagged {
+        // The form with lone hints may read as the other.
+        assert_eq!(again, *raw, "bytes are read back\n{tables}");
+    }
+    let digits = to_text(GraphFormat::Hex, raw);
+    assert_eq!(section(GraphFormat::Hex, &digits).map(|g| g.write()).ok(), Some(bytes));
+
+    match raw.to_graph(&weight, true) {
+        Ok(graph) => {
+            spellings(&graph);
+            match verify(graph.clone()) {
+                Ok(_) => {}
+                // Types follow from the operations here, so that nothing but a lack of outputs can be wrong.
+                Err(error) => assert!(error.violations.iter().all(|v| v.rule == Rule::Outputs), "{error}"),
+            }
+            if let Ok(raw) = RawGraph::from_graph(&graph) {
+                let bytes = raw.write();
+                assert_eq!(RawGraph::read(&bytes).as_ref(), Ok(&raw));
+            }
+        }
+        Err(errors) => assert!(!errors.errors.is_empty() && !errors.to_string().is_empty()),
+    }
+}
+
+/// The text form of a graph, sound or not, gives the graph back.
+fn spellings(graph: &Graph) {
+    let text = print(graph);
+    let again = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert!(print(&again) == text, "the text is printed again\n{text}\n{}", print(&again));
+    let cyclic = graph.topological().is_none();
+    assert!(cyclic || graphs_equal(graph, &again), "the text is read back\n{text}");
+    match (verify(graph.clone()), verify(again)) {
+        (Ok(_), Ok(_)) => {}
+        (Err(a), Err(b)) => {
+            assert_eq!(a.violations.len(), b.violations.len(), "{a}\n{b}");
+            assert!(!a.to_string().is_empty());
+        }
+        (a, b) => panic!("{:?} and {:?} of\n{text}", a.err(), b.err()),
+    }
+}
+
+/// The weights that graphs here may read: the name ends with the shape, as in `q8:up[64, 32]`, and may begin
+/// with an element type.
+pub fn weight(name: &str) -> Option<TensorType> {
+    let (name, dims) = name.strip_suffix(']')?.split_once('[')?;
+    let dims: Option<Vec<i64>> = match dims.trim() {
+        "" => Some(Vec::new()),
+        dims => dims.split(',').map(|n| n.trim().parse().ok().filter(|n| (0..1 << 40).contains(n))).collect(),
+    };
+    let dims = dims.filter(|dims| dims.len() <= tallow_ir::ops::MAX_RANK)?;
+    let dtype = name.split_once(':').and_then(|(dtype, _)| DType::from_name(dtype)).unwrap_or(DType::F32);
+    Some(TensorType::new(dtype, Shape::fixed(&dims)))
+}
