@@ -7,7 +7,6 @@ Needs `torch` and `safetensors`; it is not part of the tests. The model is made 
 layers (`nn.TransformerEncoder`, `nn.TransformerDecoderLayer`, norms first) with random parameters
 and runs in float64, so that the values do not come from our operations. The folder holds:
 
-    config.json                the model type, which no family knows
     graph.txt                  the graph in our text form, sizes B, S (target) and T (source) open
     weights.safetensors        f32, under the names of torch's parameters
     inputs.safetensors         source_ids i64 [B, T], target_ids i64 [B, S], source_mask i64 [B, T]
@@ -23,7 +22,6 @@ positions change the logits, so that no golden passes by accident.
 """
 
 import argparse
-import json
 import math
 from pathlib import Path
 
@@ -229,7 +227,6 @@ def main():
         results = [check(model, first), check(model, second)]
     out.mkdir(parents=True, exist_ok=True)
     parameters = dict(model.named_parameters())
-    (out / "config.json").write_text(json.dumps({"model_type": "tiny_translator"}, indent=2) + "\n")
     (out / "graph.txt").write_text(graph(parameters))
     save_file({n: p.data.float().contiguous() for n, p in sorted(parameters.items())}, out / "weights.safetensors")
     for suffix, inputs, logits in zip(["", "2"], [first, second], results):
