@@ -38,7 +38,8 @@ def save(name, graph, module, *sets):
 
 
 def randomise(module, seed):
-    """Every floating-point value of a module; variances positive; each exact in float32."""
+    """Every floating-point value of a module; variances positive; each a multiple of 1/65536, which the
+    fixed-point encoding of a model holds exactly."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in module.state_dict().items():
@@ -47,7 +48,7 @@ def randomise(module, seed):
                 random = (torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1) * width
                 if name.endswith(("norm.weight", "running_var")):
                     random = random + 1.0
-                value.copy_(random.float().double())
+                value.copy_(torch.round(random * 65536) / 65536)
     return module.double().eval()
 
 
