@@ -277,3 +277,37 @@ impl Run<'_> {
         Ok((mask.broadcast_as(&full)?.flatten_all()?.to_vec1()?, per_head))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interpreter::random::RandomState;
+
+    #[test]
+    fn attention_and_rotation_have_a_kernel_in_every_layout() {
+        let team = Team::new(1).unwrap();
+        let ones = |dims: &[usize]| Val::Tensor(Tensor::ones(dims, DType::F32, &Device::Cpu).unwrap());
+        let runs = |op: Op, operands: &[Val]| {
+            let (results, types, frees) = (vec![], vec![], vec![]);
+            let step = Step { op, name: "y".into(), operands: vec![], results, types, frees, cache: None };
+            let mut random = RandomState::default();
+            let mut frame = Frame { caches: &mut [], tokens: 3, length: 3, random: &mut random, host: None };
+            super::step(&team, &step, operands, &mut frame).unwrap().is_some()
+        };
+        let attention = Op::Sdpa { heads: 2, kv_heads: 1, head_dim: 4, causal: true };
+        let rows = [ones(&[3, 8]), ones(&[5, 4]), ones(&[5, 4])];
+        let batched = [ones(&[2, 2, 3, 4]), ones(&[2, 1, 5, 4]), ones(&[2, 1, 5, 4])];
+        for (operands, masks) in [(&rows, [&[5][..], &[2, 3, 5]]), (&batched, [&[3, 5], &[2, 1, 3, 5]])] {
+            assert!(runs(attention.clone(), operands));
+            for mask in masks {
+                assert!(runs(attention.clone(), &[operands.as_slice(), &[ones(mask)]].concat()));
+            }
+        }
+        let rope = Op::Rope { head_dim: 4, rope_dim: 4, base: 1e4.into() };
+        for dims in [&[6, 4][..], &[3, 2, 4], &[2, 2, 3, 4]] {
+            assert!(runs(rope.clone(), &[ones(dims), ones(&[])]));
+        }
+        let half = Val::Tensor(Tensor::ones(4, DType::F16, &Device::Cpu).unwrap());
+        assert!(!runs(Op::RmsNorm { eps: 1e-5.into() }, &[ones(&[3, 4]), half]));
+    }
+}
