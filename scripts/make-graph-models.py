@@ -1,15 +1,16 @@
 """Makes small models that are graphs only, for tests: tests/graphs/NAME/ with
 
 - graph.txt: the graph in the text form, weights by the names of the PyTorch module,
-- config.json: `model_type`, which no family of decoders knows,
-- weights.safetensors, inputs.safetensors, outputs.safetensors: float32; the outputs are computed in
-  float64 by PyTorch.
+- weights.safetensors: float32,
+- inputs.safetensors, outputs.safetensors, and where there are more, inputs2.safetensors …: float32; the
+  outputs are computed in float64 by PyTorch.
+
+Their `model_type` is tiny_NAME, which no family of decoders knows.
 
 Every parameter and every stored statistic is random, so that none can be left out unnoticed. The
 same files come out each time. Run `python scripts/make-graph-models.py`; needs torch and safetensors.
 """
 
-import json
 from pathlib import Path
 
 import torch
@@ -19,23 +20,26 @@ from torch import nn
 OUT = Path(__file__).resolve().parents[1] / "tests" / "graphs"
 
 
-def save(name, model_type, graph, module, inputs, outputs):
+def save(name, graph, module, *sets):
+    """`sets` are inputs of the module's forward by name, and its outputs by name."""
     folder = OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     plain = lambda tensors: {k: v.detach().float().contiguous().clone() for k, v in tensors.items()}
     state = {k: v for k, v in module.state_dict().items() if v.is_floating_point()}
     (folder / "graph.txt").write_text(graph)
-    (folder / "config.json").write_text(json.dumps({"model_type": model_type}, indent=2) + "\n")
     save_file(plain(state), folder / "weights.safetensors")
-    save_file(plain(inputs), folder / "inputs.safetensors")
-    save_file(plain(outputs), folder / "outputs.safetensors")
+    for i, (inputs, outputs) in enumerate(sets):
+        suffix = str(i + 1) if i > 0 else ""
+        save_file(plain(inputs), folder / f"inputs{suffix}.safetensors")
+        save_file(plain(outputs), folder / f"outputs{suffix}.safetensors")
     for path in folder.iterdir():
         path.chmod(0o644)
     print(f"{name}: {sum(v.numel() for v in state.values())} parameters")
 
 
 def randomise(module, seed):
-    """Every floating-point value of a module; variances positive; each exact in float32."""
+    """Every floating-point value of a module; variances positive; each a multiple of 1/65536, which the
+    fixed-point encoding of a model holds exactly."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in module.state_dict().items():
@@ -44,7 +48,7 @@ def randomise(module, seed):
                 random = (torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1) * width
                 if name.endswith(("norm.weight", "running_var")):
                     random = random + 1.0
-                value.copy_(random.float().double())
+                value.copy_(torch.round(random * 65536) / 65536)
     return module.double().eval()
 
 
@@ -123,14 +127,16 @@ def classifier():
     ]
     graph = "graph {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
     generator = torch.Generator().manual_seed(21)
-    noise = torch.rand(3, 3, 21, 26, generator=generator, dtype=torch.float64) * 2 - 1
-    # Each picture and colour with a brightness of its own, since the mean over a picture hides noise.
-    bright = torch.rand(3, 3, 1, 1, generator=generator, dtype=torch.float64) * 4 - 2
-    image = (noise + bright).float().double()
-    with torch.no_grad():
-        logits, probabilities = module(image)
-    outputs = {"logits": logits, "probabilities": probabilities}
-    save("classifier", "tiny_classifier", graph, module, {"image": image}, outputs)
+    sets = []
+    for size in [(3, 3, 21, 26), (1, 3, 9, 6)]:
+        noise = torch.rand(*size, generator=generator, dtype=torch.float64) * 2 - 1
+        # Each picture and colour with a brightness of its own, since the mean over a picture hides noise.
+        bright = torch.rand(*size[:2], 1, 1, generator=generator, dtype=torch.float64) * 4 - 2
+        image = (noise + bright).float().double()
+        with torch.no_grad():
+            logits, probabilities = module(image)
+        sets.append(({"image": image}, {"logits": logits, "probabilities": probabilities}))
+    save("classifier", graph, module, *sets)
 
 
 if __name__ == "__main__":

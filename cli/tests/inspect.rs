@@ -126,6 +126,72 @@ fn a_file_cannot_steer_the_terminal() {
 }
 
 #[test]
+fn the_signature_is_of_the_graph_that_would_run() {
+    let (folder, _) = tiny();
+    let run = |arguments: &[&str]| tallow(folder.path(), arguments);
+    let text = run(&["inspect", "tiny.model"]).fine();
+    assert!(
+        text.contains("signature\n  of the family's graph, 36 nodes: 23 operations, 11 weights; 1 cache\n"),
+        "{text}"
+    );
+    assert!(text.contains("in   pos        i64[]      the session fills it in\n"), "{text}");
+    let signature = run(&["inspect", "tiny.model", "--json"]).json()["model"]["signature"].clone();
+    assert_eq!((&signature["path"], &signature["default"]), (&"family".into(), &true.into()));
+    assert_eq!((&signature["nodes"], &signature["caches"]), (&36.into(), &1.into()));
+    assert_eq!(
+        signature["inputs"]["input_ids"],
+        serde_json::json!({ "dtype": "i64", "shape": ["S"], "injected": false })
+    );
+    assert_eq!(signature["inputs"]["pos"]["injected"], true);
+    assert_eq!(signature["outputs"]["logits"], serde_json::json!({ "dtype": "f32", "shape": ["S", 8] }));
+
+    // A graph section runs by default; where it fails the family does not stand in for it by itself.
+    run(&["compile", "tiny.model", "-o", "g.toml"]).fine();
+    let graph = std::fs::read_to_string(folder.path().join("g.toml")).unwrap();
+    let mut with = parts();
+    with.graph = Some((tallow::format::GraphFormat::Toml, graph.clone()));
+    write_tiny(&folder.path().join("with.model"), with.clone());
+    let text = run(&["inspect", "with.model"]).fine();
+    assert!(text.contains("signature\n  of the graph section, 36 nodes"), "{text}");
+    with.graph = Some((tallow::format::GraphFormat::Toml, graph.replace("shape = [-1, 2, 16]", "shape = [-1, 2, 17]")));
+    write_tiny(&folder.path().join("fails.model"), with);
+    let text = run(&["inspect", "fails.model"]).fine();
+    assert!(
+        text.contains("of the family's graph (--path family); by default the graph section is taken, which fails"),
+        "{text}"
+    );
+    assert!(text.contains("\n  graph    no: graph section: node ") && text.contains("^^^^"), "{text}");
+    let facts = run(&["inspect", "fails.model", "--json"]).json();
+    assert_eq!(facts["model"]["signature"]["default"], false);
+}
+
+#[test]
+fn a_graph_of_its_own_needs_no_family() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = "outputs = [\"y\"]\n[[inputs]]\nname = \"x\"\nshape = [-1, 4]\n[[nodes]]\nid = 0\nop = \"Mul\"\ninputs = [\"x\", \"w\"]\noutputs = [\"y\"]\n";
+    let run = |name: &str, graph: &str| {
+        let section = format!("[[files]]\nname = \"graph\"\nformat = \"toml\"\n\n[[files]]\nname = \"tensors\"");
+        let model = String::from_utf8(bare_model("format_version = 2", "u16", &[4], &[0; 8])).unwrap();
+        let model = model
+            .replace("[[files]]\nname = \"tensors\"", &section)
+            .replace("~~~tensors", &format!("~~~graph\n{graph}~~~tensors"));
+        std::fs::write(folder.path().join(name), model).unwrap();
+        (tallow(folder.path(), &["inspect", name]).fine(), tallow(folder.path(), &["inspect", name, "--json"]).json())
+    };
+    let (text, facts) = run("own.model", graph);
+    assert!(text.contains("graph    yes, 3 nodes") && text.contains("family   not in this version"), "{text}");
+    assert!(text.contains("of the graph section, 3 nodes: 1 operation, 1 weight; no cache"), "{text}");
+    assert!(text.contains("out  y  f32[S, 4]"), "{text}");
+    assert_eq!(facts["model"]["signature"]["outputs"]["y"]["shape"], serde_json::json!(["S", 4]));
+    // Where nothing runs, one line says why, and the rest is shown.
+    let (text, facts) = run("broken.model", &graph.replace("\"w\"]", "\"v\"]"));
+    assert!(text.contains("signature\n  none: graph section: node 0 Mul(x, v) → y: nothing writes `v`"), "{text}");
+    assert!(text.contains("tensors by encoding"), "{text}");
+    assert!(facts["model"]["signature"].is_null());
+    assert!(facts["model"]["no_signature"].as_str().unwrap().contains("`v`"));
+}
+
+#[test]
 fn without_a_file_the_embedded_model_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let text = tallow(folder.path(), &["inspect"]).fine();

@@ -12,7 +12,15 @@ use tallow_executor::{
     DType as Element, Device, Engine, ExecutorError, Program, ProgramOptions, Rows, Session, Tensor, WeightSource,
     WeightView,
 };
-use tallow_ir::{Bindings, DType, Dim, Graph, Op, OpInfo, Shape, TensorType, verify};
+use tallow_ir::{Bindings, DType, Dim, Effect, Graph, Op, OpInfo, Shape, TensorType, verify};
+
+/// Operations without a file here, and where they are tested instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("KvCache", "executor/tests/cache.rs: it has state"),
+    ("Unpatchify", "always refused by its rule, so that it has nothing but bad cases"),
+    ("RandomNormal", "executor/tests/effects.rs: no reference has the same numbers"),
+    ("HostCall", "executor/tests/effects.rs: the caller computes it"),
+];
 
 /// Operations that may refuse what their operands hold: rows, places and sizes that data chooses.
 const CHECK_DATA: &[&str] = &[
@@ -377,4 +385,36 @@ fn arity_and_cut_payloads_are_refused() {
         let mut reader = tallow_ir::ops::Reader::new(&bytes);
         assert_eq!(Op::read_payload(op.tag(), &mut reader).unwrap(), op);
     }
+}
+
+#[test]
+fn every_operation_has_cases_of_every_kind() {
+    let all: HashMap<String, Goldens> = Goldens::all().into_iter().map(|g| (g.op.clone(), g)).collect();
+    let mut faults = Vec::new();
+    for info in OpInfo::all() {
+        if ELSEWHERE.iter().any(|(n, _)| *n == info.name) {
+            continue;
+        }
+        let Some(goldens) = all.get(info.name) else {
+            faults.push(format!("{}: no file", info.name));
+            continue;
+        };
+        let kinds: Vec<&str> = goldens
+            .list("cases")
+            .iter()
+            .flat_map(|c| c["kinds"].as_array().unwrap().iter().map(|k| k.as_str().unwrap()))
+            .collect();
+        for kind in ["ordinary", "size_one", "odd"] {
+            if !kinds.contains(&kind) {
+                faults.push(format!("{}: no case of kind {kind}", info.name));
+            }
+        }
+        if goldens.list("bad").is_empty() {
+            faults.push(format!("{}: nothing bad", info.name));
+        }
+        if info.effect == Effect::State {
+            faults.push(format!("{}: state needs a test of its own", info.name));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -8,7 +8,7 @@ mod common;
 
 use std::collections::HashMap;
 use std::time::Instant;
-use tallow_ir::binary::RawGraph;
+use tallow_ir::binary::{Binding, RawGraph};
 use tallow_ir::{TensorType, graphs_equal, text, verify};
 
 /// Lengths of chains, each of 1.2 nodes a link.
@@ -43,7 +43,9 @@ fn chain(length: usize) {
     clock.skip();
     let raw = RawGraph::read(&bytes).unwrap();
     clock.lap();
-    let again = raw.to_graph(&|n| weights.get(n).cloned(), false).unwrap();
+    let inputs: Vec<_> = g.inputs().map(|(n, v)| (n, g.ty(v).clone())).collect();
+    let binding = Binding { weights: &|n| weights.get(n).cloned(), tie_head: false, inputs: &inputs };
+    let again = raw.to_graph_with(&binding).unwrap();
     clock.lap();
     assert!(graphs_equal(&g, &again));
     assert_eq!(raw.write(), bytes);

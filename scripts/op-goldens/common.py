@@ -2,7 +2,7 @@
 
 Each script builds cases with `case`, `bad` and `fault` and ends with `write()`, which puts
 `NAME.json` and `NAME.safetensors` of every operation it touched into executor/tests/ops/. Run them
-all with `for f in scripts/op-goldens/[!c]*.py; do python "$f"; done`; they need torch and
+all with `for f in scripts/op-goldens/*_*.py; do python "$f"; done`; they need torch and
 safetensors. Values are computed in float64 and stored as float32.
 """
 

@@ -64,6 +64,8 @@ for name, shapes, axis, kind in (
     parts = [rand(*shape, seed=i) for i, shape in enumerate(shapes)]
     move("Concat", name, {"axis": str(axis)}, {f"x{i}": p for i, p in enumerate(parts)}, torch.cat(parts, axis), [kind])
 move("Concat", "integers", {"axis": "1"}, {"a": whole, "b": whole[:, :1]}, torch.cat([whole, whole[:, :1]], 1))
+few = torch.tensor([[1, 2, 250]], dtype=torch.uint8)
+move("Concat", "bytes", {"axis": "0"}, {"a": few, "b": few}, torch.cat([few, few]))
 move("Concat", "truths", {"axis": "0"}, {"a": whole > 4, "b": whole < 2}, torch.cat([whole > 4, whole < 2]))
 bad("Concat", {"axis": "1"}, ["f32[2, 4]", "f32[3, 4]"], "differ outside dimension 1")
 bad("Concat", {"axis": "0"}, ["f32[2, 4]", "f32[4]"], "differ outside dimension 0")

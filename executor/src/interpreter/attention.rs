@@ -2,7 +2,7 @@
 
 use super::elementwise::softmax;
 use super::layout::operand;
-use super::sizes::check_room;
+use super::limits::elements;
 use crate::error::Result;
 use crate::kernels::softmax::MASKED;
 use candle_core::{Device, Tensor};
@@ -61,7 +61,7 @@ pub(super) fn attention(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let v = heads_first(&x[2], n.kv_heads, n.head_dim)?;
     let (batch, _, s, d) = q.dims4()?;
     let t = k.dim(2)?;
-    check_room(step, "a matrix of scores", &[batch, n.heads, s, t])?;
+    elements(step, &[batch, n.heads, s, t])?;
     // Grouped heads repeat consecutively.
     let spread = |x: &Tensor| -> Result<Tensor> {
         let group = n.heads / n.kv_heads;

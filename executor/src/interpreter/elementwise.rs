@@ -1,7 +1,7 @@
 //! Elementwise operations, gates, and those along one dimension.
 
+use super::host::{broadcast, integers as as_i64, tensor, values};
 use super::layout::operand;
-use super::sizes::broadcast;
 use super::{integers, matrix};
 use crate::error::Result;
 use crate::kernels::softmax::MASKED;
@@ -62,13 +62,7 @@ fn real(step: &Step, op: &Op, x: &Tensor) -> Result<Tensor> {
 
 /// `f` of each value, in double precision.
 pub(super) fn each(x: &Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor> {
-    let values: Vec<f32> = list(x)?.into_iter().map(|v| f(f64::from(v)) as f32).collect();
-    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
-}
-
-/// The values of a real tensor in row-major order.
-pub(super) fn list(x: &Tensor) -> Result<Vec<f32>> {
-    Ok(x.flatten_all()?.to_vec1()?)
+    tensor(values::<f32>(x)?.into_iter().map(|v| f(f64::from(v)) as f32).collect(), x.dims())
 }
 
 fn sigmoid(x: &Tensor) -> candle_core::Result<Tensor> {
@@ -80,7 +74,7 @@ pub(super) fn binary(step: &Step, op: &Op, a: &Tensor, b: &Tensor) -> Result<Ten
     if integers::is_integer(a) {
         return integers::binary(step, op, a, b);
     }
-    broadcast(step, a, b)?;
+    broadcast(step, &[a.dims(), b.dims()])?;
     Ok(match op {
         Op::Add => a.broadcast_add(b)?,
         Op::Sub => a.broadcast_sub(b)?,
@@ -111,26 +105,26 @@ pub(super) fn gated(step: &Step, x: &[Tensor]) -> Result<Tensor> {
 /// `x` where positive, else `slope · x`: one slope, or one per channel, which is dimension 1, or
 /// the last of a matrix.
 pub(super) fn prelu(step: &Step, x: &Tensor, slope: &Tensor) -> Result<Tensor> {
-    let (mut values, slopes) = (list(x)?, list(slope)?);
+    let (mut y, slopes) = (values::<f32>(x)?, values::<f32>(slope)?);
     let channel = if x.rank() > 2 { 1 } else { x.rank().saturating_sub(1) };
     let channels = x.dims().get(channel).copied().unwrap_or(1);
     if slopes.len() != 1 && slopes.len() != channels {
         return Err(operand(step, format!("{} slopes for {channels} channels", slopes.len())));
     }
     let stride = x.dims().iter().skip(channel + 1).product::<usize>().max(1);
-    for (i, value) in values.iter_mut().enumerate() {
+    for (i, value) in y.iter_mut().enumerate() {
         let slope = slopes[if slopes.len() == 1 { 0 } else { i / stride % channels }];
         *value = if *value > 0.0 { *value } else { *value * slope };
     }
-    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
+    tensor(y, x.dims())
 }
 
 /// Exponentials that sum to 1 along `dim`. A row without a value above [`MASKED`] gives zeros.
 pub(super) fn softmax(x: &Tensor, dim: i32) -> Result<Tensor> {
     let (dim, last) = (at(x, dim), x.rank() - 1);
     let rows = x.transpose(dim, last)?.contiguous()?;
-    let mut values = list(&rows)?;
-    for row in values.chunks_mut(x.dim(dim)?.max(1)) {
+    let mut y = values::<f32>(&rows)?;
+    for row in y.chunks_mut(x.dim(dim)?.max(1)) {
         let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         if top <= MASKED && !row.iter().any(|v| v.is_nan()) {
             row.fill(0.0);
@@ -145,7 +139,7 @@ pub(super) fn softmax(x: &Tensor, dim: i32) -> Result<Tensor> {
             *value = (f64::from(*value) / sum) as f32;
         }
     }
-    Ok(Tensor::from_vec(values, rows.shape(), x.device())?.transpose(dim, last)?.contiguous()?)
+    Ok(tensor(y, rows.dims())?.transpose(dim, last)?.contiguous()?)
 }
 
 /// Index of the first largest value along `dim`; a NaN is larger than any number, as in PyTorch.
@@ -160,13 +154,14 @@ pub(super) fn argmax(step: &Step, x: &Tensor, dim: i32) -> Result<Tensor> {
         return Err(operand(step, format!("dimension {dim} of {:?} is empty, so nothing is the largest", x.dims())));
     }
     let places: Vec<i64> = if integers::is_integer(x) {
-        integers::list(&rows)?.chunks(n).map(|row| first_largest(row, |a, b| a > b)).collect()
+        values::<i64>(&as_i64(&rows)?)?.chunks(n).map(|row| first_largest(row, |a, b| a > b)).collect()
     } else {
-        list(&rows)?.chunks(n).map(|row| first_largest(row, |a, b| a > b || (a.is_nan() && !b.is_nan()))).collect()
+        let beats = |a: f32, b: f32| a > b || (a.is_nan() && !b.is_nan());
+        values::<f32>(&rows)?.chunks(n).map(|row| first_largest(row, beats)).collect()
     };
     let mut dims = rows.dims().to_vec();
     dims[last] = 1;
-    Ok(Tensor::from_vec(places, dims, x.device())?.transpose(dim, last)?.squeeze(dim)?.contiguous()?)
+    Ok(tensor(places, &dims)?.transpose(dim, last)?.squeeze(dim)?.contiguous()?)
 }
 
 /// The place of the first value that none beats.

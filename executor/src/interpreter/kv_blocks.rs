@@ -2,11 +2,11 @@
 //! (`tallow_ir`'s `shape::attention`): an `f32` scale, then one signed byte a value, or two values a
 //! byte as nibbles of value + 8, the first in the low half.
 
-use super::integers;
+use super::host::{tensor, values};
 use super::layout::operand;
-use super::{elementwise::list, sizes::check_room};
+use super::limits::elements;
 use crate::error::Result;
-use candle_core::{DType, Tensor};
+use candle_core::Tensor;
 use tallow_compiler::Step;
 
 /// Bytes of the scale that begins a block.
@@ -21,12 +21,12 @@ pub(super) fn compress(step: &Step, x: &Tensor, head_dim: u32, bits: u32) -> Res
     let (run, most) = (head_dim as usize, if bits == 4 { 7.0 } else { 127.0 });
     let block = block_bytes(run, bits);
     let dims = with_last(x, run, block)?;
-    let mut bytes = Vec::with_capacity(dims.iter().product());
-    for (i, values) in list(x)?.chunks(run.max(1)).enumerate() {
-        if let Some(value) = values.iter().find(|v| !v.is_finite()) {
+    let mut bytes = Vec::with_capacity(elements(step, &dims)?);
+    for (i, head) in values::<f32>(x)?.chunks(run.max(1)).enumerate() {
+        if let Some(value) = head.iter().find(|v| !v.is_finite()) {
             return Err(operand(step, format!("head row {i} of x holds {value}; only finite numbers are kept")));
         }
-        let scale = values.iter().fold(0f32, |m, v| m.max(v.abs())) / most;
+        let scale = head.iter().fold(0f32, |m, v| m.max(v.abs())) / most;
         bytes.extend_from_slice(&scale.to_le_bytes());
         let quantised = |v: f32| -> i8 {
             // A scale may round down to 0 or to a coarse number near the least that there is.
@@ -34,29 +34,27 @@ pub(super) fn compress(step: &Step, x: &Tensor, head_dim: u32, bits: u32) -> Res
         };
         if bits == 4 {
             let nibble = |v: f32| (quantised(v) + 8) as u8;
-            bytes.extend(values.chunks(2).map(|pair| match *pair {
+            bytes.extend(head.chunks(2).map(|pair| match *pair {
                 [a, b] => nibble(a) | nibble(b) << 4,
                 _ => nibble(pair[0]),
             }));
         } else {
-            bytes.extend(values.iter().map(|&v| quantised(v) as u8));
+            bytes.extend(head.iter().map(|&v| quantised(v) as u8));
         }
     }
-    Ok(Tensor::from_vec(bytes, dims, x.device())?)
+    tensor(bytes, &dims)
 }
 
 /// The values of blocks: integer times scale.
 ///
 /// # Errors
-/// Numbers that are no bytes; a scale that is not finite.
+/// A scale that is not finite.
 pub(super) fn decompress(step: &Step, x: &Tensor, head_dim: u32, bits: u32) -> Result<Tensor> {
     let run = head_dim as usize;
     let block = block_bytes(run, bits);
     let dims = with_last(x, block, run)?;
-    check_room(step, "a result", &dims)?;
-    let bytes = bytes(step, x)?;
-    let mut values = Vec::with_capacity(dims.iter().product());
-    for (i, block) in bytes.chunks_exact(block).enumerate() {
+    let mut y = Vec::with_capacity(elements(step, &dims)?);
+    for (i, block) in values::<u8>(x)?.chunks_exact(block).enumerate() {
         let (head, rest) = block.split_at(SCALE);
         let scale = f32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         if !scale.is_finite() {
@@ -64,12 +62,12 @@ pub(super) fn decompress(step: &Step, x: &Tensor, head_dim: u32, bits: u32) -> R
         }
         if bits == 4 {
             let value = |nibble: u8| f32::from(nibble as i8 - 8) * scale;
-            values.extend(rest.iter().flat_map(|b| [value(b & 15), value(b >> 4)]));
+            y.extend(rest.iter().flat_map(|b| [value(b & 15), value(b >> 4)]));
         } else {
-            values.extend(rest.iter().map(|&b| f32::from(b as i8) * scale));
+            y.extend(rest.iter().map(|&b| f32::from(b as i8) * scale));
         }
     }
-    Ok(Tensor::from_vec(values, dims, x.device())?)
+    tensor(y, &dims)
 }
 
 fn block_bytes(run: usize, bits: u32) -> usize {
@@ -83,13 +81,4 @@ fn with_last(x: &Tensor, from: usize, to: usize) -> Result<Vec<usize>> {
         *last = *last / from.max(1) * to;
     }
     Ok(dims)
-}
-
-/// Bytes as `KvCompress` gives them, or as integers of a caller.
-fn bytes(step: &Step, x: &Tensor) -> Result<Vec<u8>> {
-    if x.dtype() == DType::U8 {
-        return Ok(x.flatten_all()?.to_vec1()?);
-    }
-    let fault = |v: i64| operand(step, format!("x holds {v}, expected bytes from 0 to 255"));
-    integers::list(x)?.into_iter().map(|v| u8::try_from(v).map_err(|_| fault(v))).collect()
 }

@@ -15,15 +15,6 @@ pub(super) fn reshape(step: &Step, x: &Tensor, shape: &[i64]) -> Result<Tensor> 
     Ok(x.contiguous()?.reshape(dims)?)
 }
 
-/// Operands one after another along `axis`. Bytes beside wider integers become those.
-pub(super) fn concat(x: &[Tensor], axis: usize) -> Result<Tensor> {
-    if x.iter().all(|t| t.dtype() == x[0].dtype()) {
-        return Ok(Tensor::cat(x, axis)?);
-    }
-    let wide: Vec<Tensor> = x.iter().map(|t| t.to_dtype(DType::I64)).collect::<candle_core::Result<_>>()?;
-    Ok(Tensor::cat(&wide, axis)?)
-}
-
 /// Parts of given sizes.
 pub(super) fn split(x: &Tensor, axis: usize, sizes: &[u32]) -> Result<Vec<Tensor>> {
     let mut at = 0;

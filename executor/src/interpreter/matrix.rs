@@ -1,8 +1,8 @@
 //! Matrix products and inverses.
 
-use super::elementwise::list;
+use super::host::{tensor, values};
 use super::layout::operand;
-use super::sizes::check_room;
+use super::limits::elements;
 use crate::error::Result;
 use candle_core::{D, Tensor};
 use tallow_compiler::Step;
@@ -28,7 +28,7 @@ pub(super) fn lora(x: &[Tensor], rank: u32, alpha: f32) -> Result<Tensor> {
 /// Each value of `a` times all of `b`, as a block in its place.
 pub(super) fn kron(step: &Step, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let ((p, q), (r, s)) = (a.dims2()?, b.dims2()?);
-    check_room(step, "a Kronecker product", &[p, q, r, s])?;
+    elements(step, &[p, q, r, s])?;
     let (a, b) = (a.contiguous()?.reshape((p, 1, q, 1))?, b.contiguous()?.reshape((1, r, 1, s))?);
     Ok(a.broadcast_mul(&b)?.reshape((p * r, q * s))?)
 }
@@ -40,8 +40,8 @@ pub(super) fn kron(step: &Step, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// that holds a value that is not finite; an inverse beyond the range of `f32`.
 pub(super) fn inverse(step: &Step, a: &Tensor) -> Result<Tensor> {
     let n = a.dim(D::Minus1)?;
-    let mut values = list(a)?;
-    for (i, matrix) in values.chunks_mut((n * n).max(1)).enumerate() {
+    let mut y = values::<f32>(a)?;
+    for (i, matrix) in y.chunks_mut((n * n).max(1)).enumerate() {
         let fail = |cause: &str| {
             let place = if a.rank() > 2 { format!("matrix {i} of a {:?}", a.dims()) } else { "a".to_owned() };
             operand(step, format!("{place} {cause}"))
@@ -58,7 +58,7 @@ pub(super) fn inverse(step: &Step, a: &Tensor) -> Result<Tensor> {
             }
         }
     }
-    Ok(Tensor::from_vec(values, a.shape(), a.device())?)
+    tensor(y, a.dims())
 }
 
 /// The inverse of a row-major matrix by Gauss-Jordan elimination with partial pivoting; `None` where

@@ -28,7 +28,6 @@ mod reduce;
 mod resize;
 pub(crate) mod rope;
 mod rope_multi;
-pub(crate) mod sizes;
 mod sound;
 
 use crate::cache::{Cache, Part};
@@ -106,7 +105,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
             one(Ok(x[0].permute(dims)?.contiguous()?))
         }
         Op::Reshape { shape } => one(layout::reshape(step, &x[0], shape)),
-        Op::Concat { axis } => one(layout::concat(x, *axis as usize)),
+        Op::Concat { axis } => one(Ok(Tensor::cat(x, *axis as usize)?)),
         Op::Split { axis, sizes } => layout::split(&x[0], *axis as usize, sizes),
         Op::Chunk { axis, chunks } => layout::chunk(&x[0], *axis as usize, *chunks as usize),
         Op::Slice { axis, start, end } => one(layout::slice(step, &x[0], *axis as usize, *start, *end)),

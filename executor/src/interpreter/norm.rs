@@ -1,6 +1,7 @@
 //! Normalisations, in double precision.
 
-use super::elementwise::{binary, list};
+use super::elementwise::binary;
+use super::host;
 use crate::error::Result;
 use candle_core::Tensor;
 use tallow_compiler::Step;
@@ -92,11 +93,10 @@ fn scale_channels(values: &mut [f64], stride: usize, gain: &[f64], bias: &[f64])
 }
 
 fn doubles(x: &Tensor) -> Result<Vec<f64>> {
-    Ok(list(x)?.into_iter().map(f64::from).collect())
+    Ok(host::values::<f32>(x)?.into_iter().map(f64::from).collect())
 }
 
 /// The values as an `f32` tensor of x's shape.
 fn tensor(values: Vec<f64>, x: &Tensor) -> Result<Tensor> {
-    let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
-    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
+    host::tensor(values.into_iter().map(|v| v as f32).collect(), x.dims())
 }

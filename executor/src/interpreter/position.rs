@@ -1,8 +1,9 @@
 //! Embeddings of positions and times, and schedules over them.
 
-use super::elementwise::{binary, each, list};
+use super::elementwise::{binary, each};
+use super::host::{tensor, values};
 use super::layout::{operand, token_embed};
-use super::sizes::check_room;
+use super::limits::elements;
 use crate::error::Result;
 use candle_core::{DType, Tensor};
 use std::f64::consts::FRAC_PI_2;
@@ -17,15 +18,14 @@ const MAX_DISTANCE: u32 = 128;
 pub(super) fn sinusoidal(step: &Step, t: &Tensor, dim: u32) -> Result<Tensor> {
     let mut dims = t.dims().to_vec();
     dims.push(dim as usize);
-    check_room(step, "an embedding", &dims)?;
-    let mut values = Vec::with_capacity(dims.iter().product());
+    let mut y = Vec::with_capacity(elements(step, &dims)?);
     for t in numbers(t)? {
         for pair in 0..dim / 2 {
             let angle = t * 10000f64.powf(-2.0 * f64::from(pair) / f64::from(dim));
-            values.extend([angle.sin() as f32, angle.cos() as f32]);
+            y.extend([angle.sin() as f32, angle.cos() as f32]);
         }
     }
-    Ok(Tensor::from_vec(values, dims, t.device())?)
+    tensor(y, &dims)
 }
 
 /// T5's bias `[heads, q_len, k_len]` from a table `[buckets, heads]`, bidirectional: query `i` and
@@ -41,17 +41,17 @@ pub(super) fn relative_bias(step: &Step, x: &[Tensor], buckets: u32) -> Result<T
         }
     };
     let (queries, keys) = (length("q_len", &x[0])?, length("k_len", &x[1])?);
-    let (table, heads) = (list(&x[2])?, x[2].dim(1)?);
-    check_room(step, "a bias", &[heads, queries, keys])?;
-    let mut values = Vec::with_capacity(heads * queries * keys);
+    let (table, heads) = (values::<f32>(&x[2])?, x[2].dim(1)?);
+    let dims = [heads, queries, keys];
+    let mut y = Vec::with_capacity(elements(step, &dims)?);
     for head in 0..heads {
         for i in 0..queries as i64 {
             for j in 0..keys as i64 {
-                values.push(table[bucket(j - i, buckets) as usize * heads + head]);
+                y.push(table[bucket(j - i, buckets) as usize * heads + head]);
             }
         }
     }
-    Ok(Tensor::from_vec(values, (heads, queries, keys), x[2].device())?)
+    tensor(y, &dims)
 }
 
 /// The bucket of a distance: half of them for keys after the query; of each half, half for exact
@@ -97,7 +97,7 @@ pub(super) fn noise_schedule(t: &Tensor) -> Result<Vec<Tensor>> {
 
 /// The values of a tensor of reals or integers, in double precision.
 fn numbers(t: &Tensor) -> Result<Vec<f64>> {
-    Ok(t.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?)
+    values(&t.to_dtype(DType::F64)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Values as a storage type keeps them.
 
-use super::elementwise::list;
+use super::host::{tensor, values};
 use super::layout::operand;
 use crate::error::Result;
 use candle_core::Tensor;
@@ -33,21 +33,21 @@ pub(super) fn quantize(step: &Step, x: &Tensor, dtype: DType) -> Result<Tensor> 
             return Err(operand(step, format!("{dtype} has no encoder")));
         }
     };
-    let mut values = list(x)?;
+    let mut y = values::<f32>(x)?;
     let mut bytes = Vec::new();
-    encoding.encode(&values, &mut bytes).map_err(|e| operand(step, format!("x cannot be kept as {dtype}: {e}")))?;
-    encoding.decode(&bytes, &mut values).map_err(|e| operand(step, format!("x as {dtype}: {e}")))?;
-    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
+    encoding.encode(&y, &mut bytes).map_err(|e| operand(step, format!("x cannot be kept as {dtype}: {e}")))?;
+    encoding.decode(&bytes, &mut y).map_err(|e| operand(step, format!("x as {dtype}: {e}")))?;
+    tensor(y, x.dims())
 }
 
 fn half(step: &Step, x: &Tensor, round: impl Fn(f32) -> f32, dtype: DType) -> Result<Tensor> {
-    let mut values = list(x)?;
-    for (index, value) in values.iter_mut().enumerate() {
+    let mut y = values::<f32>(x)?;
+    for (index, value) in y.iter_mut().enumerate() {
         let kept = round(*value);
         if value.is_finite() && !kept.is_finite() {
             return Err(operand(step, format!("x cannot be kept as {dtype}: value {index} is {value}, out of range")));
         }
         *value = kept;
     }
-    Ok(Tensor::from_vec(values, x.shape(), x.device())?)
+    tensor(y, x.dims())
 }

@@ -278,20 +278,43 @@ impl Painter<'_, '_> {
         for (place, around) in &drawn {
             let to = self.boxes[*place];
             for (at, &value) in fold.listing.operands(*place).iter().enumerate() {
-                let back = around.iter().any(|&f| {
-                    let slot = fold.frame(f).1.slot(*place, at);
-                    slot.is_some_and(|s| matches!(s.meaning(), Meaning::Back(_)))
-                });
+                let earlier = self.earlier(*place, at, around, shown);
+                if !earlier.is_empty() {
+                    let label = ty(fold, value);
+                    let arrows =
+                        earlier.into_iter().map(|from| Arrow { from, to, label: label.clone(), way: Way::Next });
+                    self.picture.arrows.extend(arrows);
+                    continue;
+                }
                 let name = || fold.weight_called(*place, at, around);
                 let Some(from) = self.source(value, shown, to, name) else { continue };
                 // The box of a weight has the type.
                 let is_weight = fold.listing.weight(value).is_some();
                 let label = if is_weight { String::new() } else { ty(fold, value) };
-                let way = if back { Way::Next } else { Way::Always };
-                self.picture.arrows.push(Arrow { from, to, label, way });
+                self.picture.arrows.push(Arrow { from, to, label, way: Way::Always });
             }
         }
         self.odd(shown);
+    }
+
+    /// The boxes that give operand `at` of the operation at `place` where it comes from earlier turns: one
+    /// for each kind of block that it may come from.
+    fn earlier(&self, place: usize, at: usize, around: &[(usize, usize)], shown: &[usize]) -> Vec<usize> {
+        let mut found = Vec::new();
+        for &frame in around {
+            let (l, kind) = self.fold.frame(frame);
+            let Some(Meaning::Back(back)) = kind.slot(place, at).map(|slot| slot.meaning()) else { continue };
+            for &member in &kind.members {
+                // The first blocks have none before them, and read something else.
+                let from = member.checked_sub(back.turns as usize).and_then(|m| l.blocks.get(m));
+                let from = from.and_then(|b| b.end.checked_sub(back.from_end as usize).filter(|&p| p >= b.start));
+                let part = from.and_then(|place| self.boxes.get(*shown.get(place)?)).copied();
+                found.extend(part.filter(|&part| part != usize::MAX));
+            }
+            found.sort_unstable();
+            found.dedup();
+        }
+        found
     }
 
     /// Arrows to what single blocks read in place of what their kind does.

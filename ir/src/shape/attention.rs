@@ -115,7 +115,9 @@ pub(crate) fn kv_cache(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
 
 /// Number of bytes that one head row of `head_dim` values takes: an f32 scale, little-endian, then
 /// the values: for 8 bits one signed byte each; for 4 bits two to a byte, the first in the low half,
-/// each stored as value + 8.
+/// each stored as value + 8. The scale is the largest magnitude over 127 (over 7), a value the nearest
+/// multiple of it, half to even; a row of zeros has the scale 0. Values that are not finite have no
+/// block: compressing them is a run-time error, and so is decompressing a scale that is not finite.
 fn block_bytes(head_dim: u32, bits: u32) -> Result<i64, RuleError> {
     match bits {
         _ if head_dim == 0 => bail!("head_dim is 0, expected at least 1"),

@@ -204,12 +204,10 @@ impl Page {
             (_, true) => "of the family's graph",
             (_, false) => "of the family's graph (--path family); by default the graph section is taken, which fails",
         };
-        let caches = match s.caches {
-            0 => "no cache: every call stands alone".into(),
-            1 => "1 cache".into(),
-            n => format!("{n} caches"),
-        };
-        let sizes = format!("{} nodes: {} operations, {} weights; {caches}", s.nodes, s.operations, s.weights);
+        let many = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+        let caches = if s.caches == 0 { "no cache: every call stands alone".into() } else { many(s.caches, "cache") };
+        let (nodes, operations) = (many(s.nodes, "node"), many(s.operations, "operation"));
+        let sizes = format!("{nodes}: {operations}, {}; {caches}", many(s.weights, "weight"));
         self.line(&format!("{by}, {sizes}"));
         let side = |what: &'static str, all: &[Port]| -> Vec<Vec<String>> {
             let injected = |p: &Port| if p.injected { "the session fills it in" } else { "" };
