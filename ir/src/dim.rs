@@ -7,6 +7,8 @@
 mod floor;
 mod text;
 
+pub use text::MAX_SYMBOL;
+
 use floor::Floor;
 use std::borrow::Cow;
 use std::collections::BTreeMap;

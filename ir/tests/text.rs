@@ -115,6 +115,28 @@ fn texts_as_attributes_may_hold_anything() {
 }
 
 #[test]
+fn the_largest_dimensions_survive() {
+    use tallow_ir::dim::MAX_SYMBOL;
+    use tallow_ir::{Dim, Op, Shape, TensorType};
+    let mut g = Graph::new();
+    let mut sums = Vec::new();
+    for i in 0..64 {
+        // Sixteen factors with a coefficient, each symbol as long as it may be.
+        let dims = (0..15)
+            .map(|j| Dim::symbol(&format!("{i:02}{j:02}{}", "s".repeat(MAX_SYMBOL)).replace('0', "z")[..MAX_SYMBOL]));
+        let mut dims: Vec<Dim> = dims.collect();
+        dims.iter_mut().for_each(|d| *d = Dim::symbol(&format!("n{d}")[..MAX_SYMBOL]));
+        dims.push(Dim::constant(99_999_999));
+        let x = g.input(&format!("x{i}"), TensorType::f32(Shape::new(dims))).unwrap();
+        sums.push(g.op(Op::Reshape { shape: vec![-1] }, &[x]).unwrap());
+    }
+    let all = g.op(Op::Concat { axis: 0 }, &sums).unwrap();
+    g.output("all", all).unwrap();
+    assert!(g.ty(all).to_string().len() > 60_000);
+    verify(round_trip(&g)).unwrap();
+}
+
+#[test]
 fn types_in_the_text_are_left_to_the_verifier() {
     let g = parse("graph { input %x: f32[4]\n %y: f32[5] = Neg(%x)\n output y = %y }").unwrap();
     let error = verify(g).unwrap_err();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tallow_format::{Config, GraphFormat};
 use tallow_frontends::families;
-use tallow_frontends::graph_section::to_text;
+use tallow_frontends::graph_section::{parse as section, to_text};
 use tallow_ir::binary::HintForm;
 use tallow_ir::text::print;
 use tallow_ir::{DType, Dim, Graph, Op, OpInfo, RawGraph, Shape, TensorType};
@@ -53,6 +53,21 @@ fn put(out: &mut Files, name: &str, raw: &RawGraph) {
 
 fn add(out: &mut Files, target: &str, name: &str, bytes: Vec<u8>) {
     out.insert((target.to_owned(), name.to_owned()), bytes);
+}
+
+/// The operations of a seed; none of an input that was found.
+pub fn operations(name: &str, bytes: &[u8]) -> Vec<&'static str> {
+    if name.starts_with("found-") {
+        return Vec::new();
+    }
+    let text = || std::str::from_utf8(bytes).unwrap();
+    let raw = match name.rsplit('.').next().unwrap() {
+        "bin" => RawGraph::read(bytes).unwrap(),
+        "hex" => section(GraphFormat::Hex, text()).unwrap(),
+        "toml" => section(GraphFormat::Toml, text()).unwrap(),
+        _ => RawGraph::from_graph(&tallow_ir::text::parse(text()).unwrap()).unwrap(),
+    };
+    raw.nodes.iter().map(|node| node.op.name()).collect()
 }
 
 /// A decoder of one layer, whose weights tell their shapes by their names.

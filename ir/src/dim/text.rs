@@ -4,6 +4,9 @@ use super::{Atom, Dim, Repr, Term, floor::MAX_DEPTH};
 use std::fmt;
 use std::str::FromStr;
 
+/// The most characters of a symbol, so that every dimension has a text of bounded length.
+pub const MAX_SYMBOL: usize = 64;
+
 /// Prints `7`, `S`, `2*S`, `P + S`, `2*P*S - 1`, `floor(S/2)`, `floor((S + 1)/2) + 4`: what
 /// [`Dim::from_str`](FromStr) reads.
 impl fmt::Display for Dim {
@@ -50,6 +53,11 @@ impl FromStr for Dim {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let long =
+            text.split(|c: char| !(c.is_ascii_alphanumeric() || "_.?".contains(c))).find(|w| w.len() > MAX_SYMBOL);
+        if let Some(word) = long {
+            return Err(format!("a symbol has at most {MAX_SYMBOL} characters, `{}…` has {}", &word[..20], word.len()));
+        }
         let mut reader = Reader { text, at: 0, depth: 0 };
         let dim = reader.sum().filter(|_| reader.peek().is_none());
         dim.ok_or_else(|| format!("`{text}` is not a dimension; write for example `7`, `S` or `2*S + 1`"))
@@ -214,6 +222,8 @@ mod tests {
         ] {
             assert!(text.parse::<Dim>().is_err(), "{text}");
         }
+        assert!("s".repeat(MAX_SYMBOL).parse::<Dim>().is_ok());
+        assert!("s".repeat(MAX_SYMBOL + 1).parse::<Dim>().unwrap_err().contains("at most 64 characters"));
         assert!(("(".repeat(100_000) + "S").parse::<Dim>().is_err());
         assert!(("floor(".repeat(100_000) + "S").parse::<Dim>().is_err());
         assert!("S".parse::<Dim>().is_ok());

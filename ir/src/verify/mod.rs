@@ -20,6 +20,7 @@
 
 mod cycles;
 
+use crate::dim::MAX_SYMBOL;
 use crate::ops::MAX_RANK;
 use crate::text::{Labels, Line, snippet};
 use crate::{Graph, NodeId, NodeKind, Op, OpInfo, TensorType, Value};
@@ -331,7 +332,9 @@ fn impossible(ty: &TensorType) -> Option<String> {
             ));
         }
         if let Some(symbol) = dim.symbols().into_iter().find(|s| !is_symbol(s)) {
-            return Some(format!("the symbol `{symbol}` is no identifier; use letters, digits, `_` and `.`"));
+            return Some(format!(
+                "the symbol `{symbol}` is no identifier; use at most {MAX_SYMBOL} letters, digits, `_` and `.`"
+            ));
         }
     }
     None
@@ -339,7 +342,8 @@ fn impossible(ty: &TensorType) -> Option<String> {
 
 /// What [`Dim`](crate::Dim) reads as a symbol.
 fn is_symbol(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '?')
+    text.len() <= MAX_SYMBOL
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '?')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'?'))
 }
 

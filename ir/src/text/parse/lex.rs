@@ -1,6 +1,7 @@
 //! The words of the text form: names, quotes, types, attribute values; and errors with their place.
 
 use super::{Key, Label, MAX_ERRORS, Noted, Parsed, Parser, TextError};
+use crate::dim::MAX_SYMBOL;
 use crate::ops::MAX_RANK;
 use crate::text::{is_bare_byte, is_number, nearest, snippet, unquote};
 use crate::{DType, Dim, Shape, TensorType};
@@ -9,8 +10,8 @@ use std::ops::Range;
 
 /// The most characters of one message; what it quotes may be long.
 const MAX_MESSAGE: usize = 500;
-/// The most bytes that one dimension or one attribute outside a list may take.
-const MAX_DIM: usize = 1024;
+/// The most bytes that one dimension may take: more than 64 terms of 16 factors, the most that a sum has.
+const MAX_DIM: usize = 64 * 18 * (MAX_SYMBOL + 1);
 /// The most bytes of a type that is kept for the next time …
 const MAX_KNOWN: usize = 64;
 /// … and the most types kept: graphs have few.
