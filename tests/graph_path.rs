@@ -77,7 +77,7 @@ fn imported_graphs_run_as_their_families_do() {
 
 #[test]
 fn default_encodings_and_the_other_spelling_do_as_well() {
-    let story = ModelFile::open(folder("models/storyteller.model")).unwrap();
+    let story = ModelFile::open(&folder("models/storyteller.model")).unwrap();
     let (graph, _) = tallow::model::graph(&story, GraphPath::Family).unwrap();
     let temporary = tempfile::tempdir().unwrap();
     for format in [GraphFormat::Hex, GraphFormat::Toml] {
