@@ -170,10 +170,10 @@ fn a_graph_of_its_own_needs_no_family() {
     let folder = tempfile::tempdir().unwrap();
     let graph = "outputs = [\"y\"]\n[[inputs]]\nname = \"x\"\nshape = [-1, 4]\n[[nodes]]\nid = 0\nop = \"Mul\"\ninputs = [\"x\", \"w\"]\noutputs = [\"y\"]\n";
     let run = |name: &str, graph: &str| {
-        let section = format!("[[files]]\nname = \"graph\"\nformat = \"toml\"\n\n[[files]]\nname = \"tensors\"");
+        let section = "[[files]]\nname = \"graph\"\nformat = \"toml\"\n\n[[files]]\nname = \"tensors\"";
         let model = String::from_utf8(bare_model("format_version = 2", "u16", &[4], &[0; 8])).unwrap();
         let model = model
-            .replace("[[files]]\nname = \"tensors\"", &section)
+            .replace("[[files]]\nname = \"tensors\"", section)
             .replace("~~~tensors", &format!("~~~graph\n{graph}~~~tensors"));
         std::fs::write(folder.path().join(name), model).unwrap();
         (tallow(folder.path(), &["inspect", name]).fine(), tallow(folder.path(), &["inspect", name, "--json"]).json())
