@@ -141,9 +141,16 @@ impl Model {
         &self.inner.program
     }
 
-    /// Warnings about the file and how it was understood.
+    /// Warnings about the file and how it was understood. A missing program section is none of them,
+    /// since something else gave the graph.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
-        self.inner.file.warnings().iter().chain(&self.inner.notes).map(String::as_str)
+        let file = self.inner.file.warnings().iter().filter(|w| *w != tallow_format::model::NO_PROGRAM);
+        file.chain(&self.inner.notes).map(String::as_str)
+    }
+
+    /// The inputs that a caller gives, with their types: `image: f32[S, 3, 8, 8], scale: f32[]`.
+    pub fn signature(&self) -> String {
+        self.inner.program.plan().signature()
     }
 
     /// Whether this model runs in the reference engine.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use tallow_ir::verify::Verified;
-use tallow_ir::{Effect, NodeId, NodeKind, Op, TensorType, Value};
+use tallow_ir::{Effect, NodeId, NodeKind, Op, POS, TensorType, Value};
 use thiserror::Error;
 
 /// Number of a buffer; each value has its own, and it is empty before its step and after its last
@@ -72,6 +72,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The inputs that a caller gives, with their types: `x: f32[S, 4], y: f32[]`.
+    pub fn signature(&self) -> String {
+        let given = self.inputs.iter().filter(|i| i.name != POS);
+        given.map(|i| format!("{}: {}", i.name, i.ty)).collect::<Vec<_>>().join(", ")
+    }
+
     /// The type of what a buffer holds.
     pub fn type_of(&self, buffer: Buffer) -> Option<&TensorType> {
         let steps = self.prelude.iter().chain(&self.steps);

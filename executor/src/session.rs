@@ -280,11 +280,7 @@ impl Session {
     fn bind(&self, inputs: &[(String, Tensor)], rows: Rows) -> Result<(Vec<Tensor>, Bindings)> {
         let plan = &self.program.loaded(rows).plan;
         let fault = |name: &str, cause: String| ExecutorError::Input { name: name.into(), cause };
-        let signature = || {
-            let list: Vec<_> =
-                plan.inputs.iter().filter(|i| i.name != POS).map(|i| format!("{}: {}", i.name, i.ty)).collect();
-            list.join(", ")
-        };
+        let signature = || plan.signature();
         if let Some((name, _)) = inputs.iter().find(|(n, _)| n == POS || !plan.inputs.iter().any(|i| i.name == *n)) {
             return Err(fault(name, format!("is no input of this graph; it takes {}", signature())));
         }

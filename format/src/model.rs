@@ -13,6 +13,11 @@ use crate::tensors::{TensorEntry, TensorIndex};
 use crate::toml_text::line_of;
 use crate::vocab::Vocab;
 
+const NO_CARD: &str = "the model has no `card`";
+/// The warning about a model without a program section.
+pub const NO_PROGRAM: &str = "the model has no `program`";
+const NO_VOCAB: &str = "the model has no `vocab`";
+
 /// The order in which the files of a `.model` are written.
 pub const ORDER: [&str; 9] = ["card", "config", "program", "graph", "chat", "tensors", "vocab", "eval", "weights"];
 
@@ -131,9 +136,9 @@ impl ModelFile {
             container.text(name)?;
         }
         let mut warnings = container.warnings().to_vec();
-        for name in ["card", "program", "vocab"] {
+        for (name, warning) in [("card", NO_CARD), ("program", NO_PROGRAM), ("vocab", NO_VOCAB)] {
             if container.entry(name).is_none() {
-                warnings.push(format!("the model has no `{name}`"));
+                warnings.push(warning.to_owned());
             }
         }
         if config.model_type().is_empty() {
