@@ -151,7 +151,7 @@ fn the_graph_compiles_to_text_and_to_hex() {
     assert!(hex.trim().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
     let (code, message) = error(&run(&["compile", "-o", folder.path().join("g.pdf").to_str().unwrap()]));
     assert_eq!(code, 2);
-    assert!(message.contains(".txt or .hex"), "{message}");
+    assert!(message.contains(".txt, .hex, .toml"), "{message}");
 }
 
 #[test]

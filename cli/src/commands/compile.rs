@@ -87,7 +87,7 @@ impl Compile {
             (Some(format), _) | (None, Some((_, Some(format)))) => format,
             (None, None) => Format::Txt,
             (None, Some((path, None))) => bail!(
-                "no graph format goes with {}; use .txt, .hex, .toml, .json, .dot or .mmd, or say --format",
+                "{}: no graph format goes with this ending; use .txt, .hex, .toml, .json, .dot or .mmd, or say --format",
                 path.display()
             ),
         };
