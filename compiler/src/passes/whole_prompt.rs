@@ -204,13 +204,29 @@ fn widen(op: &Op, roles: &[Role], types: &[&TensorType], results: &[TensorType])
         | Op::Abs
         | Op::QuickGelu
         | Op::ReluSquared
+        | Op::Rsqrt
+        | Op::Floor
+        | Op::Round
+        | Op::Sign
+        | Op::Not
+        | Op::Reciprocal
+        | Op::Cast { .. }
             if roles == [Tokens] =>
         {
             same()
         }
-        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::FlowStep => {
-            pairs(roles, types).map_or_else(|why| refused(&why), |()| same())
-        }
+        Op::Add
+        | Op::Sub
+        | Op::Mul
+        | Op::Div
+        | Op::FlowStep
+        | Op::Pow
+        | Op::Maximum
+        | Op::Minimum
+        | Op::Remainder
+        | Op::Compare { .. }
+        | Op::Logical { .. }
+        | Op::Select => pairs(roles, types).map_or_else(|why| refused(&why), |()| same()),
         Op::GeGlu | Op::SwiGlu | Op::Glu | Op::FusedSwiGlu if types.len() == 2 => match roles {
             [Tokens, Tokens] => same(),
             _ => refused("gates tokens by what is not of the token"),
@@ -236,7 +252,29 @@ fn widen(op: &Op, roles: &[Role], types: &[&TensorType], results: &[TensorType])
         Op::TokenEmbed if first_alone => same(),
         Op::PosEmbed if first_alone && types[0].dtype.is_integer() => same(),
         Op::Sample { method: SampleMethod::Greedy, .. } if rank >= 2 => same(),
-        Op::Softmax { dim } | Op::Argmax { dim } if rank >= 2 && !is_first(i64::from(*dim), rank) => same(),
+        Op::ExpertMatmul if roles == [Tokens, Fixed, Tokens] => same(),
+        Op::Softmax { dim: axis }
+        | Op::Argmax { dim: axis }
+        | Op::CumSum { axis }
+        | Op::TopK { axis, .. }
+        | Op::RepeatEach { axis, .. }
+        | Op::Unflatten { axis, .. }
+            if roles == [Tokens] && rank >= 2 && !is_first(i64::from(*axis), rank) =>
+        {
+            same()
+        }
+        Op::Reduce { axes, .. } | Op::Flip { axes } | Op::Squeeze { axes }
+            if !axes.is_empty() && axes.iter().all(|&axis| !is_first(axis, rank)) =>
+        {
+            same()
+        }
+        Op::GatherElements { axis }
+            if roles == [Tokens, Tokens]
+                && !is_first(i64::from(*axis), rank)
+                && types[0].shape.dims().first() == types[1].shape.dims().first() =>
+        {
+            same()
+        }
         // Moves within a token.
         Op::Transpose { perm: order } | Op::Permute { dims: order } if order.first() == Some(&0) => same(),
         Op::Concat { axis } if *axis > 0 && roles.iter().all(|&r| r == Tokens) => same(),
