@@ -10,6 +10,7 @@ use tallow_format::{Config, GraphFormat};
 use tallow_frontends::families;
 use tallow_frontends::graph_section::{parse as section, to_text};
 use tallow_ir::binary::HintForm;
+use tallow_ir::ops::Text;
 use tallow_ir::text::print;
 use tallow_ir::{DType, Dim, Graph, Op, OpInfo, RawGraph, Shape, TensorType};
 
@@ -38,6 +39,14 @@ pub fn all() -> Files {
         put(&mut out, &format!("operations-{i:02}"), &RawGraph::from_graph(&graph(group, false)).unwrap());
         add(&mut out, "text", &format!("operations-{i:02}-symbols.txt"), print(&graph(group, true)).into_bytes());
     }
+    // The operation that no operands fit.
+    let mut refused = Graph::new();
+    let patches = TensorType::f32(Shape::fixed(&[1, 16, 4]));
+    let x = refused.input("x", patches.clone()).unwrap();
+    let y = refused.op_unchecked(Op::Unpatchify, &[x], vec![patches]);
+    refused.output("y", y[0]).unwrap();
+    put(&mut out, "refused", &RawGraph::from_graph(&refused).unwrap());
+    add(&mut out, "text", "refused.txt", print(&refused).into_bytes());
     out
 }
 
@@ -46,8 +55,8 @@ fn put(out: &mut Files, name: &str, raw: &RawGraph) {
     add(out, "binary", &format!("{name}.bin"), raw.write());
     add(out, "hex", &format!("{name}.hex"), to_text(GraphFormat::Hex, raw).into_bytes());
     add(out, "toml", &format!("{name}.toml"), to_text(GraphFormat::Toml, raw).into_bytes());
-    if raw.interface.is_some() {
-        add(out, "text", &format!("{name}.txt"), print(&raw.to_graph(&weight, true).unwrap()).into_bytes());
+    if let Ok(graph) = raw.to_graph(&weight, true) {
+        add(out, "text", &format!("{name}.txt"), print(&graph).into_bytes());
     }
 }
 
@@ -113,7 +122,7 @@ struct Case {
     operands: Vec<(String, TensorType)>,
 }
 
-/// The first golden case of each operation, by tag.
+/// The first golden case of each operation, by tag, and a call of the host, whose results no golden can tell.
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../executor/tests/ops");
     let mut out = Vec::new();
@@ -132,6 +141,12 @@ fn cases() -> Vec<Case> {
             Case { op, operands: operands.collect() }
         }));
     }
+    let function = Text::new("resample \"to\", 2").unwrap();
+    let x = TensorType::f32(Shape::fixed(&[3, 2]));
+    out.push(Case {
+        op: Op::HostCall { function, dtype: DType::F32, shape: vec![-1, 2] },
+        operands: vec![("HostCall.x".into(), x)],
+    });
     out
 }
 
