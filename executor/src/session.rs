@@ -136,7 +136,7 @@ impl Session {
     /// [`Rows::All`], the others, and all for [`Rows::Last`], as the last call gives them. On an error
     /// the session is as it was.
     pub fn run(&mut self, inputs: &[(String, Tensor)], rows: Rows) -> Result<Vec<(String, Tensor)>> {
-        let start = self.past;
+        let (start, random) = (self.past, self.random);
         let calls = self.calls(inputs)?;
         let mut parts = Vec::with_capacity(calls.len());
         for inputs in &calls {
@@ -149,6 +149,7 @@ impl Session {
                 Ok(outputs) => parts.push(outputs),
                 Err(error) => {
                     self.truncate(start);
+                    self.random = random;
                     return Err(error);
                 }
             }

@@ -27,13 +27,14 @@ fn truth<T: WithDType>(x: &Tensor) -> Result<Tensor> {
 fn integers(step: &Step, x: &Tensor, to: DType, (least, most): (i64, i64)) -> Result<Tensor> {
     let range = least..=most;
     let outside = |value: String| operand(step, format!("x holds {value}, and {to} holds {least} to {most}"));
+    // 2⁶³, which no longer fits and which the conversion would silently lower.
+    const EDGE: f32 = 9_223_372_036_854_775_808.0;
     let out: Result<Vec<i64>> = match x.dtype() {
         Element::F32 => values::<f32>(x)?
             .into_iter()
-            // 2⁶³ itself, which the conversion would silently lower, is a single-precision number.
             .map(|v| {
                 match v.trunc() {
-                    t if t >= -9_223_372_036_854_775_808.0 && t < 9_223_372_036_854_775_808.0 => Some(t as i64),
+                    t if (-EDGE..EDGE).contains(&t) => Some(t as i64),
                     _ => None,
                 }
                 .filter(|n| range.contains(n))

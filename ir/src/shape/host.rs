@@ -2,7 +2,7 @@
 
 use super::{Context, Types, bail};
 use crate::ops::MAX_RANK;
-use crate::{DType, Dim, Op, Shape, TensorType};
+use crate::{Dim, Op, Shape, TensorType};
 
 /// Operands of any type; the payload says what comes back. Dimension `i` of -1 is the symbol `?FUNCTION.i`.
 pub(crate) fn host_call(op: &Op, _: &[TensorType], _: &mut Context) -> Types {
@@ -35,6 +35,7 @@ fn symbol(function: &str, i: usize) -> String {
 mod tests {
     use super::super::testing::{bad, f, good, t};
     use super::*;
+    use crate::DType;
     use crate::ops::Text;
 
     #[test]
