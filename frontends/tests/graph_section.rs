@@ -130,6 +130,9 @@ fn faults_are_named_all_at_once() {
     assert!(!error("nodes = 3").1);
     assert!(!error("nodes = [").1);
     assert!(error("[[nodes]]\nid = 5000000000\nop = \"Tanh\"").0.contains("below 2^32"));
+    assert!(error("[[inputs]]\nname = \"a\"\nshape = [-2]\n").0.contains("`inputs[0].shape`"));
+    let (text, unsupported) = error(&" ".repeat(tallow_frontends::graph_section::tables::MAX_TEXT + 1));
+    assert!(unsupported && text.contains("over the limit of 33554432; use `format = \"hex\"`"), "{text}");
     let deep = format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(!error(&deep).0.is_empty());
     for hex in ["zz", "0", "ffffffff", "01000000"] {

@@ -76,7 +76,7 @@ fn as_text(data: &[u8]) -> Option<&str> {
 }
 
 /// Every spelling of a graph with unbound names, and the graph that it is with [`weight`]s.
-fn raw_graph(raw: &RawGraph) {
+pub fn raw_graph(raw: &RawGraph) {
     let tables = to_text(GraphFormat::Toml, raw);
     let again = section(GraphFormat::Toml, &tables).unwrap_or_else(|e| panic!("{e}\n{tables}"));
     assert_eq!(again, *raw, "tables are read back\n{tables}");
@@ -125,7 +125,7 @@ fn written(graph: &Graph, raw: &RawGraph) {
 }
 
 /// The text form of a graph, sound or not, gives the graph back.
-fn spellings(graph: &Graph) {
+pub fn spellings(graph: &Graph) {
     let text = print(graph);
     let again = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert!(print(&again) == text, "the text is printed again\n{text}\n{}", print(&again));

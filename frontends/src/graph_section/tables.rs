@@ -38,6 +38,9 @@ use tallow_ir::ops::{FieldInfo, MAX_RANK, Payload, Text};
 use tallow_ir::{DType, Op, OpInfo, RawGraph};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
+/// The longest text that is read: its values take some 40 times as much memory. More than 200,000 nodes fit.
+pub const MAX_TEXT: usize = 32 << 20;
+
 /// At most this many errors are listed.
 const LISTED: usize = 20;
 
@@ -91,6 +94,10 @@ impl From<FormatError> for Fault {
 /// # Errors
 /// Every node and input that is not as it must be.
 pub fn read(text: &str) -> Result<RawGraph, TableErrors> {
+    if text.len() > MAX_TEXT {
+        let cause = format!("{} bytes of tables are over the limit of {MAX_TEXT}; use `format = \"hex\"`", text.len());
+        return Err(TableErrors { errors: vec![cause], unsupported: true });
+    }
     let doc: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| TableErrors {
         errors: vec![e.to_string().trim_end().to_owned()],
         unsupported: false,

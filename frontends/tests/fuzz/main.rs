@@ -130,3 +130,74 @@ fn text() {
 fn toml() {
     run("toml", targets::toml, Words::Text);
 }
+
+/// Graphs of many nodes that are wrong, or as awkward as they can be, in each way that grows with their number.
+#[test]
+fn large_graphs_end() {
+    use tallow_ir::binary::{HintForm, Input, Interface, RawNode};
+    use tallow_ir::{DType, Op, RawGraph};
+    const N: usize = 600;
+    let input = |name: String, dims: Vec<i64>| Input { name, dims, dtype: DType::F32, place: None };
+    let node = |id: usize, op: Op, inputs: Vec<String>, outputs: Vec<String>| RawNode {
+        id: id as u32,
+        op,
+        inputs,
+        outputs,
+        hint: None,
+    };
+    let name = |kind: &str, i: usize| format!("{kind}{i}");
+    let graph = |inputs: Vec<Input>, nodes: Vec<RawNode>, outputs: Vec<String>| RawGraph {
+        nodes,
+        interface: Some(Interface { inputs, outputs }),
+        hints: HintForm::Flagged,
+    };
+    let open = |n: usize, dims: usize| (0..n).map(|i| input(name("x", i), vec![-1; dims])).collect::<Vec<_>>();
+    // A sum of all inputs, whose sizes must all be one; forwards, and from both ends.
+    let chain = |order: &dyn Fn(usize) -> usize| {
+        let nodes = (0..N).map(|i| {
+            let first = if i == 0 { name("x", N) } else { name("y", i - 1) };
+            node(i, Op::Add, vec![first, name("x", order(i))], vec![name("y", i)])
+        });
+        graph(open(N + 1, 8), nodes.collect(), vec![name("y", N - 1)])
+    };
+    // Sums that grow to the most terms, products of them, quotients of those.
+    let grow = |dims: usize| {
+        let nodes = (0..N).map(|i| {
+            let first = if i == 0 { name("x", N) } else { name("y", i - 1) };
+            let op = match i % 3 {
+                0 => Op::Concat { axis: 0 },
+                1 => Op::Kron,
+                _ => Op::Add,
+            };
+            node(i, op, vec![first, name("x", i)], vec![name("y", i)])
+        });
+        graph(open(N + 1, dims), nodes.collect(), vec![name("y", N - 1)])
+    };
+    let all = |op: fn(usize) -> Op, reads: &dyn Fn(usize) -> Vec<String>, writes: &dyn Fn(usize) -> Vec<String>| {
+        let nodes = (0..N).map(|i| node(i, op(i), reads(i), writes(i)));
+        graph(open(1, 2), nodes.collect(), vec!["x0".into()])
+    };
+    let graphs = [
+        chain(&|i| i),
+        chain(&|i| if i % 2 == 0 { i / 2 } else { N - 1 - i / 2 }),
+        grow(1),
+        grow(2),
+        grow(16),
+        // A cycle, the same name each time, names that nothing binds, and many of one value.
+        all(|_| Op::Neg, &|i| vec![name("y", i)], &|i| vec![name("y", (i + 1) % N)]),
+        all(|_| Op::Neg, &|_| vec!["x0".into()], &|_| vec!["y".into()]),
+        all(|_| Op::Neg, &|i| vec![name("absent", i)], &|i| vec![name("y", i)]),
+        all(|_| Op::Concat { axis: 0 }, &|_| vec!["x0".into(); 100], &|i| vec![name("y", i)]),
+        all(|_| Op::Split { axis: 0, sizes: vec![0; 100] }, &|_| vec!["x0".into()], &|i| {
+            (0..100).map(|j| format!("y{i}.{j}")).collect()
+        }),
+        all(|_| Op::Chunk { axis: 0, chunks: u32::MAX }, &|_| vec!["x0".into()], &|i| vec![name("y", i)]),
+        all(|_| Op::Reshape { shape: vec![1; 100] }, &|_| vec!["x0".into()], &|i| vec![name("y", i)]),
+        // Names that the text form makes unique.
+        all(|_| Op::Neg, &|_| vec!["x0".into()], &|i| vec![format!("y{}", ".1".repeat(i % 50))]),
+    ];
+    for raw in graphs {
+        targets::raw_graph(&raw);
+    }
+    memory("large graphs");
+}
