@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 use tallow_format::{GraphFormat, ModelFile};
 use tallow_frontends::graph_section;
+use tallow_import::GivenGraph;
 use tallow_ir::Graph;
 use tallow_ir::text::{Labels, snippet};
 use tallow_ir::verify::{Verified, verify};
@@ -60,6 +61,12 @@ impl GraphFile {
         let text = text(path)?;
         let graph = match form {
             Form::Text => {
+                if text.lines().next().is_some_and(|l| l.ends_with("folded; --full prints every node")) {
+                    return Err(wrong(
+                        path,
+                        "this is a folded dump, which is for people; `tallow dump --full` and `tallow compile` write a graph that reads back",
+                    ));
+                }
                 let graph = tallow_ir::text::parse(&text).map_err(|e| wrong(path, e))?;
                 if let Some(model) = model {
                     stated(path, &graph, model)?;
@@ -91,20 +98,23 @@ impl GraphFile {
     }
 }
 
-/// The graph in a file as a section, not yet bound to any tensors: what makes a model of tensors that
+/// The graph in a file as a section, for import: not yet bound to any tensors: what makes a model of tensors that
 /// no family knows. A section stays as it is; the text form becomes hex.
 ///
 /// # Errors
 /// A file that is no graph, and a graph that a section cannot hold.
-pub fn section(path: &Path) -> Result<(GraphFormat, String)> {
-    match Form::of(path).ok_or_else(|| Error::Usage(no_form(path)))? {
-        Form::Section(format) => Ok((format, text(path)?)),
+pub fn given(path: &Path, model_type: &str) -> Result<GivenGraph> {
+    let (format, text, weights) = match Form::of(path).ok_or_else(|| Error::Usage(no_form(path)))? {
+        Form::Section(format) => (format, text(path)?, Vec::new()),
         Form::Text => {
             let file = GraphFile::read(path, None)?;
-            let text = graph_section::of_graph(GraphFormat::Hex, file.graph.graph()).map_err(|e| wrong(path, e))?;
-            Ok((GraphFormat::Hex, text))
+            let graph = file.graph.graph();
+            let text = graph_section::of_graph(GraphFormat::Hex, graph).map_err(|e| wrong(path, e))?;
+            let weights = graph.weights().map(|(name, v)| (name.to_owned(), graph.ty(v).clone())).collect();
+            (GraphFormat::Hex, text, weights)
         }
-    }
+    };
+    Ok(GivenGraph { format, text, label: path.display().to_string(), weights, model_type: model_type.to_owned() })
 }
 
 /// The graph of a section with its names bound to a model's tensors, or to none.
@@ -131,14 +141,20 @@ fn stated(path: &Path, graph: &Graph, model: &ModelFile) -> Result<()> {
     let labels = std::cell::OnceCell::new();
     for (name, value) in graph.weights() {
         let tensors = model.tensors();
-        let found = tensors.shape(name).zip(tensors.dtype(name)).map(|(shape, dtype)| {
+        let found = tensors.shape(name).zip(tensors.dtype(name));
+        let ty = graph.ty(value);
+        // A section holds no types: any encoding of the stated shape computes the same.
+        let fits = |(shape, dtype): &(Vec<u64>, tallow_ir::DType)| {
+            let sizes = ty.shape.dims().iter().map(|d| d.as_const().and_then(|n| u64::try_from(n).ok()));
+            sizes.eq(shape.iter().map(|&n| Some(n))) && dtype.computes_as() == ty.dtype.computes_as()
+        };
+        if found.as_ref().is_some_and(fits) {
+            continue;
+        }
+        let found = found.map(|(shape, dtype)| {
             let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
             format!("{dtype}[{}]", shape.join(", "))
         });
-        let ty = graph.ty(value).to_string();
-        if found.as_ref() == Some(&ty) {
-            continue;
-        }
         let holds = found.map_or("has no such tensor".into(), |found| format!("holds {found}"));
         let line = labels.get_or_init(|| Labels::new(graph)).line(graph, value.node);
         let mark = line.types.first().cloned().unwrap_or(0..line.text.len());

@@ -153,6 +153,24 @@ impl Model {
         self.inner.program.plan().signature()
     }
 
+    /// Whether the graph continues text: it reads `input_ids` and gives `logits`.
+    ///
+    /// # Errors
+    /// A graph that does not, with what it takes instead.
+    pub fn takes_text(&self) -> Result<()> {
+        let plan = self.inner.program.plan();
+        let lacks = match plan.inputs.iter().any(|i| i.name == "input_ids") {
+            false => "takes no `input_ids`",
+            true if !plan.outputs.iter().any(|(name, _)| name == "logits") => "gives no `logits`",
+            true => return Ok(()),
+        };
+        Err(Error::Usage(format!(
+            "{}: its graph {lacks}, so it continues no text; run it on inputs (`tallow run MODEL --input NAME=VALUE`): {}",
+            self.inner.file.label(),
+            self.signature()
+        )))
+    }
+
     /// Whether this model runs in the reference engine.
     pub fn is_reference(&self) -> bool {
         self.inner.program.options().engine == Engine::Reference

@@ -77,7 +77,7 @@ impl Session {
 
     /// Continues a prompt.
     pub fn generate_with(&mut self, prompt: &str, options: &GenerateOptions) -> Result<Generation<'_>> {
-        self.takes_text()?;
+        self.model.takes_text()?;
         if !options.raw && self.model.chat()?.is_some() {
             return self.reply(&[Message::new("user", prompt)], options);
         }
@@ -87,25 +87,13 @@ impl Session {
 
     /// Answers a conversation through the chat template.
     pub fn reply(&mut self, messages: &[Message], options: &GenerateOptions) -> Result<Generation<'_>> {
-        self.takes_text()?;
+        self.model.takes_text()?;
         let ids = self.encode_chat(messages)?;
         let mut options = options.clone();
         if let Some(chat) = self.model.chat()? {
             options.stop.extend(chat.stops().iter().cloned());
         }
         self.continue_ids(&ids, &options)
-    }
-
-    /// An error for a graph that reads no token ids.
-    fn takes_text(&self) -> Result<()> {
-        if self.model.program().plan().inputs.iter().any(|i| i.name == "input_ids") {
-            return Ok(());
-        }
-        Err(Error::Usage(format!(
-            "{}: its graph takes no text; run it on inputs (--input NAME=FILE): {}",
-            self.model.file().label(),
-            self.model.signature()
-        )))
     }
 
     /// The ids of a conversation up to where the answer begins.

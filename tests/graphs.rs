@@ -18,11 +18,13 @@ fn build(name: &str, format: GraphFormat, to: &Path) -> PathBuf {
     let text = std::fs::read_to_string(source.join("graph.txt")).unwrap();
     let graph = tallow::ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
     let graph = tallow::ir::verify::verify(graph).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let raw = tallow::ir::RawGraph::from_graph(graph.graph()).unwrap();
+    let graph = graph.graph();
+    let raw = tallow::ir::RawGraph::from_graph(graph).unwrap();
     let given = GivenGraph {
         format,
         text: tallow::frontends::graph_section::to_text(format, &raw),
         label: "graph.txt".into(),
+        weights: graph.weights().map(|(name, v)| (name.to_owned(), graph.ty(v).clone())).collect(),
         model_type: format!("tiny_{name}"),
     };
     let out = to.join(format!("{name}-{}.model", format.name()));
@@ -97,6 +99,7 @@ fn a_graph_that_does_not_fit_its_tensors_makes_no_model() {
             format: GraphFormat::Toml,
             text: text.into(),
             label: "mine.toml".into(),
+            weights: Vec::new(),
             model_type: "tiny".into(),
         };
         let error = import_with_graph(&source, &given, &out, &ImportOptions::default(), &mut ()).unwrap_err();

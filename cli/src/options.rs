@@ -155,12 +155,18 @@ pub struct SamplingOptions {
     /// Make tokens that occurred less likely; 1 is off.
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     repetition_penalty: Option<f32>,
-    /// Seed of the random numbers: the same seed gives the same text. By default another one each time.
+    /// Seed of the random numbers: the same seed gives the same text. By default another one each time,
+    /// and 0 for a graph that is run on inputs.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 impl SamplingOptions {
+    /// The seed that was given.
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
     /// The model's sampling with what the command line overrides.
     pub fn over(&self, model: &Model) -> Result<SamplingParams> {
         let clock = || {

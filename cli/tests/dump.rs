@@ -215,6 +215,8 @@ fn the_commands_of_the_page_about_graphs_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("models")).unwrap();
     std::fs::copy(repository("models/storyteller.model"), folder.path().join("models/storyteller.model")).unwrap();
+    std::fs::create_dir(folder.path().join("tests")).unwrap();
+    std::os::unix::fs::symlink(repository("tests/graphs"), folder.path().join("tests/graphs")).unwrap();
     let fences = fences(&page);
     let mut ran = 0;
     for (words, text) in &fences {

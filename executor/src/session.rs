@@ -6,7 +6,7 @@ use crate::error::{ExecutorError, Result};
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::program::{Engine, LOGITS, Program};
-use crate::value::Val;
+use crate::value::{Val, element};
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
 use tallow_compiler::PlanInput;
@@ -136,7 +136,7 @@ impl Session {
     /// [`Rows::All`], the others, and all for [`Rows::Last`], as the last call gives them. On an error
     /// the session is as it was.
     pub fn run(&mut self, inputs: &[(String, Tensor)], rows: Rows) -> Result<Vec<(String, Tensor)>> {
-        let start = self.past;
+        let (start, random) = (self.past, self.random);
         let calls = self.calls(inputs)?;
         let mut parts = Vec::with_capacity(calls.len());
         for inputs in &calls {
@@ -149,6 +149,7 @@ impl Session {
                 Ok(outputs) => parts.push(outputs),
                 Err(error) => {
                     self.truncate(start);
+                    self.random = random;
                     return Err(error);
                 }
             }
@@ -281,7 +282,10 @@ impl Session {
         let plan = &self.program.loaded(rows).plan;
         let fault = |name: &str, cause: String| ExecutorError::Input { name: name.into(), cause };
         let signature = || plan.signature();
-        if let Some((name, _)) = inputs.iter().find(|(n, _)| n == POS || !plan.inputs.iter().any(|i| i.name == *n)) {
+        if inputs.iter().any(|(n, _)| n == POS) {
+            return Err(fault(POS, "is the number of cached tokens, which the session fills in; leave it out".into()));
+        }
+        if let Some((name, _)) = inputs.iter().find(|(n, _)| !plan.inputs.iter().any(|i| i.name == *n)) {
             return Err(fault(name, format!("is no input of this graph; it takes {}", signature())));
         }
         if let Some((name, _)) = inputs.iter().enumerate().find_map(|(i, n)| inputs[..i].iter().find(|m| m.0 == n.0)) {
@@ -363,23 +367,14 @@ fn agrees(input: &PlanInput, tensor: &Tensor, bindings: &Bindings) -> std::resul
 /// `tensor` in the element type that holds values of `dtype`; the inner error says which value does
 /// not fit it.
 fn as_type(dtype: IrType, tensor: &Tensor) -> Result<std::result::Result<Tensor, String>> {
-    let (wanted, least, most) = match dtype {
-        IrType::F16 => (DType::F16, 0, 0),
-        IrType::BF16 => (DType::BF16, 0, 0),
-        IrType::Bool => (DType::U8, 0, 1),
-        IrType::U8 => (DType::U8, 0, i64::from(u8::MAX)),
-        IrType::I8 => (DType::I64, i64::from(i8::MIN), i64::from(i8::MAX)),
-        IrType::I32 => (DType::I64, i64::from(i32::MIN), i64::from(i32::MAX)),
-        d if d.is_integer() => (DType::I64, i64::MIN, i64::MAX),
-        _ => (DType::F32, 0, 0),
-    };
+    let wanted = element(dtype);
     if !wanted.is_float() && tensor.dtype().is_float() {
         let values = tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
         if let Some(v) = values.iter().find(|v| v.fract() != 0.0 || v.abs() > 9e15) {
             return Ok(Err(format!("holds {v}, where whole numbers are expected")));
         }
     }
-    if !wanted.is_float() && (least, most) != (i64::MIN, i64::MAX) {
+    if let Some((least, most)) = dtype.range().filter(|_| dtype != IrType::I64) {
         let values = tensor.flatten_all()?.to_dtype(DType::I64)?.to_vec1::<i64>()?;
         if let Some(v) = values.iter().find(|v| !(least..=most).contains(v)) {
             return Ok(Err(format!("holds {v}, where {dtype} values from {least} to {most} are expected")));

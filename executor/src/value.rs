@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::weights::Weight;
 use candle_core::{CpuStorage, Storage, Tensor};
 use std::sync::Arc;
+use tallow_ir::DType;
 
 /// The content of a buffer.
 #[derive(Clone)]
@@ -25,6 +26,18 @@ impl Val {
             Val::Weight(w) => w.tensor(),
             Val::Cache(cache, part) => caches[*cache as usize].tensor(*part),
         }
+    }
+}
+
+/// The Candle type of a computed tensor of a type of the IR: bytes and truth values are bytes, other
+/// integers 64 bits wide.
+pub(crate) fn element(dtype: DType) -> candle_core::DType {
+    match dtype {
+        DType::F16 => candle_core::DType::F16,
+        DType::BF16 => candle_core::DType::BF16,
+        DType::Bool | DType::U8 => candle_core::DType::U8,
+        _ if dtype.is_integer() => candle_core::DType::I64,
+        _ => candle_core::DType::F32,
     }
 }
 

@@ -20,6 +20,8 @@ const SMALL: u64 = 4096;
 const Q4_LIMIT: f64 = 0.02;
 /// Most that `q8` may lose.
 const Q8_LIMIT: f64 = 0.015;
+/// A tensor that loses more than this in u32 gets a warning.
+const U32_LIMIT: f64 = 0.002;
 /// Loss of `u16` that is worth a warning.
 const U16_LIMIT: f64 = 0.01;
 /// Loss in an encoding that was asked for that is worth a warning.
@@ -172,6 +174,10 @@ fn warning(tensor: &SourceTensor, encoding: Encoding, error: f64, choice: Encodi
             "`{}` loses {percent:.2} % in q8, and its rows of {} values are too short for q6k.",
             tensor.name,
             tensor.shape.last().copied().unwrap_or(1)
+        )),
+        (Encoding::U32, _) if error > U32_LIMIT => Some(format!(
+            "`{}` loses {percent:.2} % in u32, whose step of 1/65536 is coarse for values so small; scale the tensor up, and its use down.",
+            tensor.name
         )),
         _ => None,
     }
@@ -365,7 +371,7 @@ fn value_error(
         ),
         EncodingError::OutOfRange { limit, .. } => (
             format!("beyond what `{encoding}` holds, {limit}"),
-            "Choose an encoding that reaches further with `--encoding`: the K-quants do.".to_owned(),
+            "The K-quants reach further (`--encoding`), where rows are multiples of 256 values; else scale the tensor down, and its use up.".to_owned(),
         ),
         other => (other.to_string(), "Choose another encoding with `--encoding`.".to_owned()),
     };

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use indexmap::IndexMap;
-use tallow_format::encoding::gguf::GgmlType;
 use tallow_format::{Config, GraphFormat, ModelParts};
 use tallow_frontends::graph_section;
+use tallow_ir::TensorType;
 
 use crate::error::{ImportError, Result, clip};
 use crate::report::ImportReport;
-use crate::safetensors::{DType, find_weights};
+use crate::safetensors::find_weights;
 use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
 use crate::{ImportOptions, Prepared, Progress, model_name, plan, write};
 
@@ -22,6 +22,8 @@ pub struct GivenGraph {
     pub text: String,
     /// Where it comes from, for messages.
     pub label: String,
+    /// The types of the weights, where the text states them: their shapes must be the tensors'.
+    pub weights: Vec<(String, TensorType)>,
     /// The `model_type` of the model, any name.
     pub model_type: String,
 }
@@ -50,7 +52,7 @@ pub fn import_with_graph(
     if !unread.is_empty() {
         warnings.push(format!("The graph reads no such tensors: {}", crate::error::names(&unread, 8)));
     }
-    let name = model_name(options, None, src);
+    let name = model_name(options, out.file_stem().and_then(|s| s.to_str()), src);
     let card = format!(
         "# {name}\n\nTensors and a graph: `{}`, {parameters} parameters.\n\nIt runs on inputs; `tallow inspect` lists them.\n",
         graph.model_type
@@ -70,6 +72,14 @@ pub fn import_with_graph(
 
 /// The tensors of a safetensors file or folder under their own names.
 fn tensors(src: &Path) -> Result<Source> {
+    if src.is_file() && src.extension().is_none_or(|e| e != "safetensors") {
+        return Err(ImportError::unsupported(
+            src,
+            "tensors",
+            "a graph goes with tensors in a .safetensors file, or in a folder with some",
+            "Save them so; a GGUF file is imported without a graph, and gets one with `tallow edit --graph`.",
+        ));
+    }
     let weights = match src.is_dir() {
         true => find_weights(src, None)?,
         false => find_weights(src.parent().unwrap_or(Path::new("")), Some(src))?,
@@ -77,18 +87,13 @@ fn tensors(src: &Path) -> Result<Source> {
     let (mut tensors, mut left_out) = (Vec::new(), Vec::new());
     for (file, weights) in weights.files.iter().enumerate() {
         for tensor in weights.tensors() {
-            let ty = match tensor.dtype {
-                DType::F32 => GgmlType::F32,
-                DType::F16 => GgmlType::F16,
-                DType::BF16 => GgmlType::BF16,
-                DType::Buffer(_) => {
-                    left_out.push(LeftOut {
-                        name: tensor.name.clone(),
-                        source_type: tensor.dtype.name().to_owned(),
-                        reason: "integers or truth values; give them as inputs".to_owned(),
-                    });
-                    continue;
-                }
+            let Some(ty) = tensor.dtype.float() else {
+                left_out.push(LeftOut {
+                    name: tensor.name.clone(),
+                    source_type: tensor.dtype.name().to_owned(),
+                    reason: "integers or truth values; give them as inputs".to_owned(),
+                });
+                continue;
             };
             let shape = if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() };
             tensors.push(SourceTensor {
@@ -112,6 +117,24 @@ fn check(graph: &GivenGraph, config: &str, source: &Source) -> Result<Vec<String
         source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
     let cure = "Correct the graph, or give the tensors under the names and in the shapes that it reads.";
     let malformed = |e: String| ImportError::malformed(Path::new(&graph.label), "graph", e.trim_end_matches('.'), cure);
+    let mut faults = Vec::new();
+    for (name, ty) in &graph.weights {
+        let stated: Vec<String> = ty.shape.dims().iter().map(ToString::to_string).collect();
+        match shapes.get(name) {
+            Some(shape) if shape.iter().map(u64::to_string).eq(stated.iter().cloned()) => {}
+            Some(shape) => faults
+                .push(format!("weight `{}` is stated as {ty}, and the tensor has the shape {shape:?}", clip(name))),
+            None => faults.push(format!("there is no tensor `{}`", clip(name))),
+        }
+    }
+    if !faults.is_empty() {
+        let known: Vec<&str> = shapes.keys().map(String::as_str).collect();
+        return Err(malformed(format!(
+            "{}; the source has {}",
+            faults[..faults.len().min(12)].join("; "),
+            crate::error::names(&known, 12)
+        )));
+    }
     let bound = graph_section::from_section(graph.format, &graph.text, &Config::parse(config)?, &shapes).map_err(
         |e| match e.is_unsupported() {
             true => ImportError::unsupported(Path::new(&graph.label), "graph", e.to_string(), "Update Tallow."),

@@ -96,6 +96,13 @@ pub fn import(src: &Path, out: &Path, options: &ImportOptions, progress: &mut dy
     let opened = match locate(src)? {
         SourceKind::Gguf(path) => open::gguf(&path, &options.ignore_settings)?,
         SourceKind::Folder(path) => open::folder(&path, None, &options.ignore_settings)?,
+        SourceKind::Weights { folder, .. } if !folder.join("config.json").is_file() => {
+            return Err(ImportError::refused(
+                src.display().to_string(),
+                "no `config.json` lies beside the tensors, so that no family can be chosen",
+                "Give the folder of the whole model, or a graph that reads the tensors: `tallow import FILE --graph=GRAPH.txt`.",
+            ));
+        }
         SourceKind::Weights { folder, file } => open::folder(&folder, Some(&file), &options.ignore_settings)?,
         SourceKind::Repository(name) => return Err(locate::not_here(&name)),
     };

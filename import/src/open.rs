@@ -13,7 +13,7 @@ use crate::config::{self, SourceConfig};
 use crate::error::{ImportError, Result, clip, names};
 use crate::gguf::{Gguf, type_name};
 use crate::names::{self, Mapped, RopeFactors};
-use crate::safetensors::{DType, find_weights};
+use crate::safetensors::find_weights;
 use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
 use crate::tokenizer::{self, TokenizerText};
 
@@ -154,14 +154,9 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 });
             };
             let name = names::usual_name(&tensor.name);
-            let ty = match tensor.dtype {
-                DType::F32 => GgmlType::F32,
-                DType::F16 => GgmlType::F16,
-                DType::BF16 => GgmlType::BF16,
-                DType::Buffer(_) => {
-                    leave_out("a buffer of integers or truth values");
-                    continue;
-                }
+            let Some(ty) = tensor.dtype.float() else {
+                leave_out("a buffer of integers or truth values");
+                continue;
             };
             if names::is_leftover(&name) {
                 leave_out("a buffer that readers compute");

@@ -122,7 +122,8 @@ impl ImportReport {
             totals.tensors, self.parameters, totals.bytes, totals.source_bytes
         ));
         if !self.left_out.is_empty() {
-            out.push_str(&format!("\n{} tensors left out:\n", self.left_out.len()));
+            let s = if self.left_out.len() == 1 { "" } else { "s" };
+            out.push_str(&format!("\n{} tensor{s} left out:\n", self.left_out.len()));
             for tensor in &self.left_out {
                 out.push_str(&format!("  {} ({}): {}\n", tensor.name, tensor.source_type, tensor.reason));
             }

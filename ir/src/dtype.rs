@@ -55,15 +55,12 @@ impl DType {
         matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64)
     }
 
-    /// What an operation sees when it reads a tensor of this type: the encodings of weights, and the
-    /// half types, compute as `F32`.
-    pub fn computes_as(self) -> DType {
+    /// Whether this is an encoding of weights, which no computed tensor has.
+    pub fn is_encoding(self) -> bool {
         match self {
-            DType::I8 | DType::U8 | DType::Bool | DType::I32 | DType::I64 => self,
-            DType::F32
-            | DType::F16
-            | DType::BF16
-            | DType::Q8_0
+            DType::F32 | DType::F16 | DType::BF16 => false,
+            DType::I8 | DType::U8 | DType::Bool | DType::I32 | DType::I64 => false,
+            DType::Q8_0
             | DType::Q4_0
             | DType::Q2K
             | DType::Q3K
@@ -74,8 +71,27 @@ impl DType {
             | DType::U32
             | DType::U16
             | DType::Q4
-            | DType::Q8 => DType::F32,
+            | DType::Q8 => true,
         }
+    }
+
+    /// The least and the largest whole number of a type of integers or truth values; `None` for
+    /// another.
+    pub fn range(self) -> Option<(i64, i64)> {
+        Some(match self {
+            DType::Bool => (0, 1),
+            DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+            DType::U8 => (0, u8::MAX.into()),
+            DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+            DType::I64 => (i64::MIN, i64::MAX),
+            _ => return None,
+        })
+    }
+
+    /// What an operation sees when it reads a tensor of this type: the encodings of weights, and the
+    /// half types, compute as `F32`.
+    pub fn computes_as(self) -> DType {
+        if self.range().is_some() { self } else { DType::F32 }
     }
 }
 

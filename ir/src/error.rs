@@ -60,13 +60,17 @@ fn place(name: &Option<String>) -> String {
     name.as_ref().map(|n| format!(" `{n}`")).unwrap_or_default()
 }
 
-/// Writes collected errors, one a line.
+/// Writes collected errors, one a line; of very many the first.
 pub(crate) fn one_a_line(f: &mut std::fmt::Formatter<'_>, errors: &[impl std::fmt::Display]) -> std::fmt::Result {
-    for (i, error) in errors.iter().enumerate() {
+    const SHOWN: usize = 24;
+    for (i, error) in errors.iter().take(SHOWN).enumerate() {
         if i > 0 {
             f.write_str("\n")?;
         }
         write!(f, "{error}")?;
     }
-    Ok(())
+    match errors.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => write!(f, "\nand {more} more errors"),
+    }
 }

@@ -33,6 +33,7 @@ pub struct Chat {
 impl Chat {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         let model = self.load.load(self.model.as_deref(), ui)?;
+        model.takes_text()?;
         if model.chat()?.is_none() {
             return Err(tallow::Error::Usage(format!(
                 "{}: has no chat template, so it is not made for conversation; use `tallow run --raw`",

@@ -8,7 +8,7 @@ use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tallow::import::{EncodingChoice, GivenGraph, ImportOptions};
+use tallow::import::{EncodingChoice, ImportOptions};
 
 /// Make a .model file from a GGUF file, its shards, or a Hugging Face folder.
 #[derive(Args)]
@@ -38,7 +38,7 @@ pub struct Import {
     /// graphs do, without anything that knows its type. With a FILE (.txt, .hex or .toml) that graph
     /// instead, over the tensors of any .safetensors file or folder under the names that they have there.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    graph: Option<PathBuf>,
+    graph: Option<String>,
     /// The model type of a model that is made with --graph=FILE: any name.
     #[arg(long, value_name = "NAME", default_value = "graph", requires = "graph")]
     model_type: String,
@@ -69,12 +69,10 @@ impl Import {
             graph: self.graph.is_some(),
         };
         let mut bar = ImportBar::new(ui);
-        let report = match self.graph.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+        let report = match self.graph.as_deref().filter(|path| !path.is_empty()) {
             None => tallow::import::import(&self.source, &output, &options, &mut bar),
             Some(path) => {
-                let (format, text) = tallow::graph_file::section(path)?;
-                let label = path.display().to_string();
-                let given = GivenGraph { format, text, label, model_type: self.model_type.clone() };
+                let given = tallow::graph_file::given(Path::new(path), &self.model_type)?;
                 tallow::import::import_with_graph(&self.source, &given, &output, &options, &mut bar)
             }
         };

@@ -51,7 +51,8 @@ pub struct Run {
     /// Replace outputs that exist.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Give the logits of all positions, not only the last.
+    /// Give the logits of all positions, not only the last: of the output `logits` of a graph that reads
+    /// `input_ids` or keeps a cache.
     #[arg(long, requires = "input")]
     all_logits: bool,
     /// Print one JSON object with text, ids and statistics instead of the text.
@@ -74,6 +75,7 @@ impl Run {
             }
             return self.run_inputs(&model);
         }
+        model.takes_text()?;
         let prompt = match prompt {
             Some(prompt) => prompt,
             None => read_prompt()?,
@@ -182,7 +184,9 @@ impl Run {
             }
         }
         let rows = if self.all_logits { Rows::All } else { Rows::Last };
-        let outputs = model.session()?.run(&inputs, rows)?;
+        let mut session = model.session()?;
+        session.set_seed(self.sampling.seed().unwrap_or(0));
+        let outputs = session.run(&inputs, rows)?;
         let files = match &self.output {
             Some(path) => tensor_file::write(path, &outputs)?,
             None => Vec::new(),

@@ -3,6 +3,7 @@
 use super::host::{by_type, shown, tensor, values};
 use super::layout::operand;
 use crate::error::Result;
+use crate::value::element;
 use candle_core::{DType as Element, Tensor, WithDType};
 use tallow_compiler::Step;
 use tallow_ir::DType;
@@ -10,28 +11,11 @@ use tallow_ir::DType;
 /// The values of `x` as `to`. Real numbers are cut towards zero to integers, which are `i64` tensors
 /// whatever their width, but for bytes; truth values are bytes too.
 pub(super) fn cast(step: &Step, x: &Tensor, to: DType) -> Result<Tensor> {
-    let whole = |range: std::ops::RangeInclusive<i64>| integers(step, x, to, &range);
-    match to {
-        DType::F32 => Ok(x.to_dtype(Element::F32)?),
-        DType::F16 => Ok(x.to_dtype(Element::F16)?),
-        DType::BF16 => Ok(x.to_dtype(Element::BF16)?),
-        DType::I8 => whole(i64::from(i8::MIN)..=i64::from(i8::MAX)),
-        DType::U8 => Ok(whole(0..=i64::from(u8::MAX))?.to_dtype(Element::U8)?),
-        DType::I32 => whole(i64::from(i32::MIN)..=i64::from(i32::MAX)),
-        DType::I64 => whole(i64::MIN..=i64::MAX),
-        DType::Bool => by_type!(x, truth(x)),
-        DType::Q8_0
-        | DType::Q4_0
-        | DType::Q2K
-        | DType::Q3K
-        | DType::Q4K
-        | DType::Q5K
-        | DType::Q6K
-        | DType::Ternary
-        | DType::U32
-        | DType::U16
-        | DType::Q4
-        | DType::Q8 => Err(operand(step, format!("{to} is an encoding of weights, no type of values"))),
+    match to.range() {
+        _ if to == DType::Bool => by_type!(x, truth(x)),
+        Some(range) => Ok(integers(step, x, to, range)?.to_dtype(element(to))?),
+        None if to.is_encoding() => Err(operand(step, format!("{to} is an encoding of weights, no type of values"))),
+        None => Ok(x.to_dtype(element(to))?),
     }
 }
 
@@ -40,16 +24,17 @@ fn truth<T: WithDType>(x: &Tensor) -> Result<Tensor> {
     tensor(values::<T>(x)?.into_iter().map(|v| u8::from(v != zero)).collect(), x.dims())
 }
 
-fn integers(step: &Step, x: &Tensor, to: DType, range: &std::ops::RangeInclusive<i64>) -> Result<Tensor> {
-    let outside =
-        |value: String| operand(step, format!("x holds {value}, and {to} holds {} to {}", range.start(), range.end()));
+fn integers(step: &Step, x: &Tensor, to: DType, (least, most): (i64, i64)) -> Result<Tensor> {
+    let range = least..=most;
+    let outside = |value: String| operand(step, format!("x holds {value}, and {to} holds {least} to {most}"));
+    // 2⁶³, which no longer fits and which the conversion would silently lower.
+    const EDGE: f32 = 9_223_372_036_854_775_808.0;
     let out: Result<Vec<i64>> = match x.dtype() {
         Element::F32 => values::<f32>(x)?
             .into_iter()
-            // 2⁶³ itself, which the conversion would silently lower, is a single-precision number.
             .map(|v| {
                 match v.trunc() {
-                    t if t >= -9_223_372_036_854_775_808.0 && t < 9_223_372_036_854_775_808.0 => Some(t as i64),
+                    t if (-EDGE..EDGE).contains(&t) => Some(t as i64),
                     _ => None,
                 }
                 .filter(|n| range.contains(n))

@@ -2,7 +2,7 @@
 //! matrix of weights multiplies; transposed convolutions multiply first and then spread.
 
 use super::layout::operand;
-use super::limits::elements;
+use super::limits::{elements, elements_of};
 use crate::error::Result;
 use crate::value::with_slice;
 use candle_core::{Device, Tensor};
@@ -105,7 +105,7 @@ pub(super) fn convolution(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     dims.extend(&places);
     let mut y = vec![0f32; elements(step, &dims)?];
     let grid = Grid { windows: three(&windows, Window::NONE), sizes: three(sizes, 1), places: three(&places, 1) };
-    elements(step, x[1].dims())?;
+    elements_of(step, "W", x[1].dims())?;
     let k = x[1].dim(1)? * taps.iter().product::<usize>();
     if !y.is_empty() && k > 0 {
         let weights = x[1].contiguous()?.reshape((groups, dims[1] / groups, k))?;
@@ -147,8 +147,8 @@ pub(super) fn transposed(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     }
     let mut y = vec![0f32; elements(step, &dims)?];
     let grid = Grid { windows: three(&windows, Window::NONE), sizes: three(&dims[2..], 1), places: three(places, 1) };
-    elements(step, x[1].dims())?;
-    elements(step, x[0].dims())?;
+    elements_of(step, "W", x[1].dims())?;
+    elements_of(step, "x", x[0].dims())?;
     let all: usize = places.iter().product();
     if !y.is_empty() && channels > 0 && all > 0 {
         let rows = per_group * taps.iter().product::<usize>();

@@ -14,12 +14,20 @@ pub(crate) const MAX_ELEMENTS: usize = 1 << 31;
 /// # Errors
 /// More than [`MAX_ELEMENTS`].
 pub(crate) fn elements(step: &Step, dims: &[usize]) -> Result<usize> {
+    elements_of(step, "the result", dims)
+}
+
+/// [`elements`], of `what`.
+///
+/// # Errors
+/// More than [`MAX_ELEMENTS`].
+pub(crate) fn elements_of(step: &Step, what: &str, dims: &[usize]) -> Result<usize> {
     let bound = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
     match bound {
         Some(n) if n <= MAX_ELEMENTS => Ok(if dims.contains(&0) { 0 } else { n }),
         _ => Err(operand(
             step,
-            format!("the result would have the shape {dims:?}, and at most {MAX_ELEMENTS} elements are possible"),
+            format!("{what} would have the shape {dims:?}, and at most {MAX_ELEMENTS} elements are possible"),
         )),
     }
 }

@@ -62,8 +62,8 @@ pub(super) fn inverse(step: &Step, a: &Tensor) -> Result<Tensor> {
 }
 
 /// The inverse of a row-major matrix by Gauss-Jordan elimination with partial pivoting; `None` where
-/// a pivot is no larger than its rounding error. Rows are scaled to a largest value of 1 first, so
-/// that neither their sizes nor those of columns make a matrix look singular.
+/// a pivot is no larger than its rounding error. Rows are scaled by a power of two to a largest value near 1
+/// first, so that neither their sizes nor those of columns make a matrix look singular.
 fn invert(a: &[f64], n: usize) -> Option<Vec<f64>> {
     let width = 2 * n;
     let mut rows = vec![0f64; n * width];
@@ -72,10 +72,11 @@ fn invert(a: &[f64], n: usize) -> Option<Vec<f64>> {
         if top == 0.0 {
             return None;
         }
+        let scale = top.log2().floor().exp2();
         for j in 0..n {
-            rows[i * width + j] = a[i * n + j] / top;
+            rows[i * width + j] = a[i * n + j] / scale;
         }
-        rows[i * width + n + i] = 1.0 / top;
+        rows[i * width + n + i] = 1.0 / scale;
     }
     let largest = |column: usize| (0..n).fold(0f64, |m, i| m.max(rows[i * width + column].abs()));
     let noise: Vec<f64> = (0..n).map(|column| largest(column) * f64::EPSILON * n as f64).collect();
@@ -108,7 +109,8 @@ mod tests {
     #[test]
     fn inverts_whatever_the_scale_and_knows_singular_matrices() {
         assert_eq!(invert(&[0.0, 2.0, 4.0, 0.0], 2).unwrap(), [0.0, 0.25, 0.5, 0.0]);
-        assert_eq!(invert(&[1.0, 0.0, 0.0, 1e-30], 2).unwrap(), [1.0, 0.0, 0.0, 1e30]);
+        let small = (-100f64).exp2();
+        assert_eq!(invert(&[1.0, 0.0, 0.0, small], 2).unwrap(), [1.0, 0.0, 0.0, 1.0 / small]);
         let y = invert(&[1.0, 1.0, 1e-20, 2e-20], 2).unwrap();
         for (found, wanted) in y.iter().zip([2.0, -1e20, -1.0, 1e20]) {
             assert!((found / wanted - 1.0).abs() < 1e-12, "{y:?}");

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use tallow_format::encoding::gguf::GgmlType;
+
 use crate::error::{ImportError, Result, clip};
 use crate::map::MappedFile;
 
@@ -57,6 +59,16 @@ impl DType {
             "BF16" => Self::BF16,
             other => Self::Buffer(BUFFERS.iter().find(|(n, _)| *n == other)?.0),
         })
+    }
+
+    /// The type of real numbers; `None` for a buffer.
+    pub fn float(self) -> Option<GgmlType> {
+        match self {
+            Self::F32 => Some(GgmlType::F32),
+            Self::F16 => Some(GgmlType::F16),
+            Self::BF16 => Some(GgmlType::BF16),
+            Self::Buffer(_) => None,
+        }
     }
 
     /// Bytes of one value.

@@ -2,26 +2,13 @@
 
 use super::{Context, Types, bail};
 use crate::ops::MAX_RANK;
-use crate::{DType, Dim, Op, Shape, TensorType};
+use crate::{Dim, Op, Shape, TensorType};
 
 /// Operands of any type; the payload says what comes back. Dimension `i` of -1 is the symbol `?FUNCTION.i`.
 pub(crate) fn host_call(op: &Op, _: &[TensorType], _: &mut Context) -> Types {
     let Op::HostCall { function, dtype, shape } = op else { bail!("not HostCall") };
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::Bool => {}
-        DType::I8 | DType::U8 | DType::I32 | DType::I64 => {}
-        DType::Q8_0
-        | DType::Q4_0
-        | DType::Q2K
-        | DType::Q3K
-        | DType::Q4K
-        | DType::Q5K
-        | DType::Q6K
-        | DType::Ternary
-        | DType::U32
-        | DType::U16
-        | DType::Q4
-        | DType::Q8 => bail!("dtype is {dtype}, an encoding of weights; expected numbers or bool, for example f32"),
+    if dtype.is_encoding() {
+        bail!("dtype is {dtype}, an encoding of weights; expected numbers or bool, for example f32");
     }
     if shape.len() > MAX_RANK {
         bail!("shape has {} dimensions, at most {MAX_RANK} are possible", shape.len());
@@ -48,6 +35,7 @@ fn symbol(function: &str, i: usize) -> String {
 mod tests {
     use super::super::testing::{bad, f, good, t};
     use super::*;
+    use crate::DType;
     use crate::ops::Text;
 
     #[test]

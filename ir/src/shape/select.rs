@@ -2,7 +2,7 @@
 
 use super::elementwise::broadcast_shapes;
 use super::{Context, Types, bail, float};
-use crate::{DType, Op, RuleError, Shape, TensorType};
+use crate::{DType, Op, RuleError, TensorType};
 
 /// The result has the operand's type, which is bool.
 pub(crate) fn not(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
@@ -54,26 +54,10 @@ pub(crate) fn logical(_op: &Op, x: &[TensorType], _: &mut Context) -> Types {
 /// Any operand; the result has the type asked for, which is no encoding.
 pub(crate) fn cast(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     let Op::Cast { dtype } = op else { bail!("not Cast") };
-    let shape: Shape = x[0].shape.clone();
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::I8 | DType::U8 | DType::I32 | DType::I64 | DType::Bool => {
-            Ok(vec![TensorType::new(*dtype, shape)])
-        }
-        DType::Q8_0
-        | DType::Q4_0
-        | DType::Q2K
-        | DType::Q3K
-        | DType::Q4K
-        | DType::Q5K
-        | DType::Q6K
-        | DType::Ternary
-        | DType::U32
-        | DType::U16
-        | DType::Q4
-        | DType::Q8 => {
-            bail!("dtype is {dtype}, an encoding of weights; expected f32, f16, bf16, i8, u8, i32, i64 or bool")
-        }
+    if dtype.is_encoding() {
+        bail!("dtype is {dtype}, an encoding of weights; expected f32, f16, bf16, i8, u8, i32, i64 or bool");
     }
+    Ok(vec![TensorType::new(*dtype, x[0].shape.clone())])
 }
 
 /// The type to which two operands of one element type broadcast.

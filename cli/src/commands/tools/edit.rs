@@ -66,6 +66,9 @@ impl Edit {
             bail!("the section `{}` is to be changed twice; say what it should become in the end", twice.1.section);
         }
         let container = Container::open_with(&self.file, &options)?;
+        if self.graph.as_ref().is_some_and(|g| g.as_os_str() == "none") && container.entry("graph").is_none() {
+            bail!(tallow::Error::Usage(format!("{}: has no graph section to take out", self.file.display())));
+        }
         let changes: Vec<Change> = wishes.iter().flat_map(|wish| changes(wish, &container)).collect();
         drop(container);
         let warnings = tools::edit(&self.file, &changes, &destination, &options).map_err(refused)?;
