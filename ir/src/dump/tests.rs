@@ -31,7 +31,6 @@ fn motif(state: &mut u64, depth: usize) -> Vec<Motif> {
 
 /// Builds motifs, with a surprise now and then.
 fn build(g: &mut Graph, motifs: &[Motif], values: &mut Vec<Value>, state: &mut u64, path: &str, odd: usize) {
-    let f = || TensorType::f32(Shape::fixed(&[4, 4]));
     for (i, motif) in motifs.iter().enumerate() {
         match motif {
             Motif::Times(n, inner) => {
@@ -220,17 +219,14 @@ fn folds_say_what_is_so() {
         odd += fold.loops.iter().flat_map(|l| &l.kinds).filter(|k| !k.odd.is_empty()).count();
         inner += fold.loops.iter().filter(|l| l.depth > 0).count();
         kinds += fold.loops.iter().filter(|l| l.kinds.len() > 1).count();
-        let weights = |place: usize| (0..listing_width(&fold, place)).map(move |at| (place, at));
-        mixed +=
-            (0..fold.listing.len()).flat_map(weights).filter(|&(p, a)| fold.encodings.several(p, a).is_some()).count();
+        for place in 0..fold.listing.len() {
+            let operands = 0..fold.listing.operands(place).len();
+            mixed += operands.filter(|&at| fold.encodings.several(place, at).is_some()).count();
+        }
     }
     // The invented graphs are of use only if they have all of it.
     let enough = loops > 500 && odd > 100 && inner > 20 && kinds > 20 && mixed > 100;
     assert!(enough, "{loops} {odd} {inner} {kinds} {mixed}");
-}
-
-fn listing_width(fold: &Fold<'_>, place: usize) -> usize {
-    fold.listing.operands(place).len()
 }
 
 #[test]
