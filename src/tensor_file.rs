@@ -1,43 +1,56 @@
-//! Tensors from and to files: `.npy` and `.safetensors`.
+//! Tensors from and to files, `.npy` and `.safetensors`, and from text.
+
+mod npy;
 
 use crate::{Error, Result, Tensor};
 use std::io::Write as _;
-use std::path::Path;
-use tallow_executor::{DType, Device, ExecutorError};
+use std::path::{Path, PathBuf};
+use tallow_executor::tensors::SafetensorsFile;
+use tallow_executor::{Device, ExecutorError};
 use tallow_format::atomic::AtomicFile;
+use tallow_ir::TensorType;
+
+/// Endings that name a file, so that none of them becomes a folder of that name.
+const FILE_ENDINGS: &[&str] =
+    &["npy", "npz", "txt", "json", "csv", "tsv", "bin", "pt", "pth", "pkl", "h5", "mat", "png", "wav", "gguf", "model"];
 
 /// Reads a tensor: the array of an `.npy` file, or the tensor `name` of a `.safetensors` file (the
-/// only one, where it has a single one).
+/// only one, where it has a single one). Floats keep their type, truth values and unsigned bytes give
+/// `U8`, other integers `I64`.
 ///
 /// # Errors
-/// A file that cannot be read, is cut short, or holds an element type that no input takes.
+/// A file that cannot be read, is cut short, lacks the tensor, or holds it in an element type that no
+/// input takes.
 pub fn read(path: &Path, name: &str) -> Result<Tensor> {
-    let io = |source| Error::Io { path: path.to_owned(), source };
-    let bytes = std::fs::read(path).map_err(io)?;
+    let fault = |cause: String| Error::Usage(format!("{}: {cause}", path.display()));
+    let bytes = || std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source });
     match extension(path).as_str() {
-        "npy" => read_npy(path, &bytes),
+        "npy" => npy::read(&bytes()?).map_err(fault),
         "safetensors" => {
-            let fault = |cause: String| Error::Usage(format!("{}: {cause}", path.display()));
-            let tensors = tallow_executor::load_safetensors(&bytes).map_err(|e| fault(e.to_string()))?;
-            let mut names: Vec<_> = tensors.keys().cloned().collect();
-            names.sort();
+            let bytes = bytes()?;
+            let file = SafetensorsFile::parse(&bytes).map_err(fault)?;
+            let names = file.names();
             let key = match names.as_slice() {
-                [only] => only.clone(),
-                _ => name.to_owned(),
+                [only] => only.as_str(),
+                _ => name,
             };
-            let known = names.join(", ");
-            tensors.get(&key).cloned().ok_or_else(|| fault(format!("has no tensor `{name}`; it has {known}")))
+            if !names.iter().any(|n| n == key) {
+                return Err(fault(format!("has no tensor `{name}`; it has {}", names.join(", "))));
+            }
+            file.tensor(key).map_err(|e| fault(e.to_string()))
         }
-        other => Err(Error::Usage(format!(
-            "{}: `.{other}` is no tensor file; give a .npy or .safetensors file, or numbers as in 1,2,3",
-            path.display()
-        ))),
+        _ => Err(fault("is no tensor file; give a .npy or .safetensors file, or numbers as in 1,2,3".into())),
     }
 }
 
-/// A tensor from the text `1,2,3`: whole numbers give i64, others f32.
+/// A tensor from the text `1,2,3`: whole numbers give `I64`, others `F32`; `true,false` gives truth
+/// values, `U8`.
 pub fn parse_numbers(text: &str) -> Option<Tensor> {
     let items: Vec<&str> = text.split(',').map(str::trim).collect();
+    let truth: Option<Vec<u8>> = items.iter().map(|t| t.parse().ok().map(|truth: bool| u8::from(truth))).collect();
+    if let Some(values) = truth {
+        return Tensor::from_vec(values, items.len(), &Device::Cpu).ok();
+    }
     let whole: Option<Vec<i64>> = items.iter().map(|t| t.parse().ok()).collect();
     let tensor = match whole {
         Some(values) => Tensor::from_vec(values, items.len(), &Device::Cpu),
@@ -49,32 +62,124 @@ pub fn parse_numbers(text: &str) -> Option<Tensor> {
     tensor.ok()
 }
 
-/// Writes tensors: into one `.safetensors` file if `path` ends so, else one `NAME.npy` each into
-/// the folder `path`, which is made. Each file is written whole or not at all.
-pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<Vec<std::path::PathBuf>> {
-    if extension(path) == "safetensors" {
-        let bytes = tallow_executor::save_safetensors(tensors)?;
-        write_atomic(path, &bytes)?;
-        return Ok(vec![path.to_owned()]);
+/// The tensor for the input `name` of type `declared` from text: numbers as in `1,2,3`, truth values
+/// as in `true,false`, or the path of a file for [`read`]. Numbers take the declared shape where its
+/// sizes, all but one, are known.
+///
+/// # Errors
+/// Text that is none of these, numbers that do not fill the shape, or what [`read`] refuses; the
+/// message names the input.
+pub fn input(name: &str, text: &str, declared: &TensorType) -> Result<Tensor> {
+    let fault = |cause: String| Error::Executor(ExecutorError::Input { name: name.into(), cause });
+    if let Some(values) = parse_numbers(text) {
+        return fit(&values, declared).map_err(fault);
     }
-    std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    tensors
-        .iter()
-        .map(|(name, tensor)| {
-            let file = path_of(path, name);
-            write_atomic(&file, &npy(tensor)?)?;
-            Ok(file)
-        })
-        .collect()
+    let path = Path::new(text);
+    if !path.exists() || path.is_dir() {
+        return Err(fault(format!(
+            "`{text}` is no file; give a .npy or .safetensors file, numbers as in 1,2,3, or truth values as in true,false"
+        )));
+    }
+    read(path, name).map_err(|error| match error {
+        Error::Usage(cause) => fault(cause),
+        Error::Io { path, source } => {
+            let source = std::io::Error::new(source.kind(), format!("{source}, for the input `{name}`"));
+            Error::Io { path, source }
+        }
+        other => other,
+    })
 }
 
-/// The file that [`write`] puts the tensor `name` into.
-pub fn path_of(path: &Path, name: &str) -> std::path::PathBuf {
-    if extension(path) == "safetensors" {
-        return path.to_owned();
+/// A list of numbers in the declared shape, where at most one of several sizes is unknown. With less
+/// than two dimensions, or a row of unknown sizes, the list stays: the session gives it its place.
+fn fit(values: &Tensor, declared: &TensorType) -> std::result::Result<Tensor, String> {
+    let dims = declared.shape.dims();
+    let unknown = dims.iter().filter(|d| d.as_const().is_none()).count();
+    if dims.len() < 2 || (dims.len() == 2 && unknown == 2) {
+        return Ok(values.clone());
     }
-    let safe: String = name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
-    path.join(format!("{safe}.npy"))
+    let count = values.elem_count();
+    let holds = format!("holds {count} {}, and {declared}", if count == 1 { "number" } else { "numbers" });
+    if unknown > 1 {
+        return Err(format!("{holds} has {unknown} sizes that a list does not tell; give a .npy file"));
+    }
+    let known = dims.iter().filter_map(|d| d.as_const());
+    let known = known.map(|n| usize::try_from(n).ok()).try_fold(1usize, |all, n| all.checked_mul(n?));
+    let known = known.ok_or_else(|| format!("{holds} takes more than can be given"))?;
+    let open = match (unknown, known) {
+        (0, _) if known == count => 1,
+        (1, 1..) if count % known == 0 => count / known,
+        (0, _) => return Err(format!("{holds} takes {known}; give as many, or a .npy file")),
+        _ => return Err(format!("{holds} takes a multiple of {known}; give as many, or a .npy file")),
+    };
+    let shape: Vec<usize> = dims.iter().map(|d| d.as_const().map_or(open, |n| n as usize)).collect();
+    values.reshape(shape).map_err(|e| e.to_string())
+}
+
+/// The file of each of the outputs `names` under `path`, in order: `path` itself for all of them if it
+/// ends in `.safetensors`, or for a single one if it ends in `.npy`; else `NAME.npy` in the folder
+/// `path`.
+///
+/// # Errors
+/// A path with another file's ending that is no folder yet, and two names that give one file.
+pub fn files(path: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let ending = extension(path);
+    let folder = path.is_dir() || path.to_string_lossy().ends_with(std::path::is_separator);
+    match names {
+        _ if folder => {}
+        _ if ending == "safetensors" => return Ok(vec![path.to_owned(); names.len()]),
+        [_] if ending == "npy" => return Ok(vec![path.to_owned()]),
+        _ if FILE_ENDINGS.contains(&ending.as_str()) => {
+            let what = match ending.as_str() {
+                "npy" => format!("one .npy file holds one array, and there are {} outputs", names.len()),
+                _ => format!("outputs are not written as .{ending}"),
+            };
+            let one = if names.len() == 1 { ", or one .npy file" } else { "" };
+            return Err(Error::Usage(format!(
+                "{}: {what}; give a folder, which gets NAME.npy of each, or one .safetensors file{one}",
+                path.display()
+            )));
+        }
+        _ => {}
+    }
+    let mut files: Vec<PathBuf> = Vec::with_capacity(names.len());
+    for name in names {
+        let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let file = path.join(format!("{}.npy", name.chars().map(safe).collect::<String>()));
+        if let Some(at) = files.iter().position(|f| *f == file) {
+            return Err(Error::Usage(format!(
+                "{}: the outputs `{}` and `{name}` would both be written there; give one .safetensors file",
+                file.display(),
+                names[at]
+            )));
+        }
+        files.push(file);
+    }
+    Ok(files)
+}
+
+/// Writes named tensors to their [`files`], and gives those; a folder is made. Each file is written
+/// whole or not at all. In `.npy` files truth values and unsigned bytes are `|u1`, integers `<i8`,
+/// half floats `<f2`, other floats `<f4`: `bf16` too, which NumPy lacks.
+///
+/// # Errors
+/// What [`files`] refuses, and files that cannot be written.
+pub fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<Vec<PathBuf>> {
+    let names: Vec<&str> = tensors.iter().map(|(name, _)| name.as_str()).collect();
+    let mut files = files(path, &names)?;
+    let single = files.iter().all(|f| f == path);
+    if single && extension(path) == "safetensors" {
+        write_atomic(path, &tallow_executor::save_safetensors(tensors)?)?;
+        files.truncate(1);
+        return Ok(files);
+    }
+    if !single {
+        std::fs::create_dir_all(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    }
+    for (file, (_, tensor)) in files.iter().zip(tensors) {
+        write_atomic(file, &npy::write(tensor)?)?;
+    }
+    Ok(files)
 }
 
 fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -87,119 +192,5 @@ fn extension(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
-/// Version 1.0 of the format: magic, header length, a Python literal, little-endian values.
-fn npy(tensor: &Tensor) -> Result<Vec<u8>> {
-    let dims: Vec<String> = tensor.dims().iter().map(|d| format!("{d},")).collect();
-    let tensor = tensor.flatten_all().map_err(ExecutorError::from)?;
-    let (code, bytes): (&str, Vec<u8>) = match tensor.dtype() {
-        DType::I64 => (
-            "<i8",
-            tensor.to_vec1::<i64>().map_err(ExecutorError::from)?.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        ),
-        _ => {
-            let values = tensor.to_dtype(DType::F32).and_then(|t| t.to_vec1::<f32>()).map_err(ExecutorError::from)?;
-            ("<f4", values.iter().flat_map(|v| v.to_le_bytes()).collect())
-        }
-    };
-    let mut header = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({}), }}", dims.join(" "));
-    while (10 + header.len() + 1) % 64 != 0 {
-        header.push(' ');
-    }
-    header.push('\n');
-    let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    out.extend_from_slice(&(header.len() as u16).to_le_bytes());
-    out.extend_from_slice(header.as_bytes());
-    out.extend_from_slice(&bytes);
-    Ok(out)
-}
-
-/// Reads versions 1 to 3 of the format: little-endian, row-major arrays of whole or real numbers.
-fn read_npy(path: &Path, bytes: &[u8]) -> Result<Tensor> {
-    let fault = |cause: &str| Error::Usage(format!("{}: {cause}", path.display()));
-    let (header, data) =
-        npy_parts(bytes).ok_or_else(|| fault("is no .npy file, or is cut short; write one with numpy.save"))?;
-    let entry = |key: &str| header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
-    let (Some(descr), Some(order), Some(shape)) = (entry("descr"), entry("fortran_order"), entry("shape")) else {
-        return Err(fault("has no header with descr, fortran_order and shape"));
-    };
-    let kind = descr.trim_start_matches('\'').split('\'').next().unwrap_or_default();
-    let inside = shape.trim_start_matches('(').split(')').next().unwrap_or_default();
-    let dims: Option<Vec<usize>> =
-        inside.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect();
-    let dims = dims.ok_or_else(|| fault(&format!("has the shape ({inside}), which is not a list of sizes")))?;
-    if order.starts_with("True") && dims.len() > 1 {
-        return Err(fault("is in Fortran order; save it with numpy.ascontiguousarray"));
-    }
-    let width = match kind {
-        "<i8" | "<f8" => 8,
-        "<i4" | "<f4" => 4,
-        _ => {
-            return Err(fault(&format!(
-                "holds elements of type `{kind}`; int64, int32, float32 and float64, little-endian, are read"
-            )));
-        }
-    };
-    let need = dims.iter().try_fold(width, |n: usize, &d| n.checked_mul(d));
-    if need != Some(data.len()) {
-        return Err(fault(&format!("declares the shape {dims:?} of {kind}, and holds {} bytes of data", data.len())));
-    }
-    let tensor = match kind {
-        "<i8" => Tensor::from_vec(numbers(data, i64::from_le_bytes), dims, &Device::Cpu),
-        "<i4" => Tensor::from_vec(numbers(data, |b| i64::from(i32::from_le_bytes(b))), dims, &Device::Cpu),
-        "<f4" => Tensor::from_vec(numbers(data, f32::from_le_bytes), dims, &Device::Cpu),
-        _ => Tensor::from_vec(numbers(data, |b| f64::from_le_bytes(b) as f32), dims, &Device::Cpu),
-    };
-    Ok(tensor.map_err(ExecutorError::from)?)
-}
-
-/// Header text and data.
-fn npy_parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let rest = bytes.strip_prefix(b"\x93NUMPY")?;
-    let (&[major, _], rest) = rest.split_first_chunk::<2>()?;
-    let (length, rest) = match major {
-        1 => rest.split_first_chunk::<2>().map(|(n, rest)| (usize::from(u16::from_le_bytes(*n)), rest))?,
-        2 | 3 => rest.split_first_chunk::<4>().map(|(n, rest)| (u32::from_le_bytes(*n) as usize, rest))?,
-        _ => return None,
-    };
-    let (header, data) = rest.split_at_checked(length)?;
-    Some((std::str::from_utf8(header).ok()?, data))
-}
-
-fn numbers<T, const N: usize>(data: &[u8], from: impl Fn([u8; N]) -> T) -> Vec<T> {
-    data.as_chunks::<N>().0.iter().map(|b| from(*b)).collect()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn npy_round_trips_and_hostile_files_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let t = Tensor::from_vec(vec![1f32, -2.5, 3.0, 4.0, 5.0, 6.0], (2, 3), &Device::Cpu).unwrap();
-        let ids = Tensor::from_vec(vec![1i64, 2, 3], 3, &Device::Cpu).unwrap();
-        let files = write(folder.path(), &[("a/b".into(), t.clone()), ("ids".into(), ids)]).unwrap();
-        assert_eq!(read(&files[0], "x").unwrap().to_vec2::<f32>().unwrap(), t.to_vec2::<f32>().unwrap());
-        assert_eq!(read(&files[1], "x").unwrap().to_vec1::<i64>().unwrap(), [1, 2, 3]);
-
-        let mut bytes = std::fs::read(&files[0]).unwrap();
-        bytes.truncate(bytes.len() - 3);
-        std::fs::write(&files[0], &bytes).unwrap();
-        assert!(read(&files[0], "x").is_err());
-        let huge = String::from_utf8_lossy(&bytes[10..]).replace("(2, 3,)", "(1152921504606846976, 16,)");
-        let header = huge.split_inclusive('\n').next().unwrap().as_bytes().to_vec();
-        let mut file = bytes[..8].to_vec();
-        file.extend_from_slice(&(header.len() as u16).to_le_bytes());
-        file.extend_from_slice(&header);
-        std::fs::write(&files[0], &file).unwrap();
-        let message = read(&files[0], "x").unwrap_err().to_string();
-        assert!(message.contains("declares the shape"), "{message}");
-    }
-
-    #[test]
-    fn numbers_parse_as_ids_or_floats() {
-        assert_eq!(parse_numbers("1, 2,3").unwrap().dtype(), DType::I64);
-        assert_eq!(parse_numbers("1.5,2").unwrap().dtype(), DType::F32);
-        assert!(parse_numbers("a.npy").is_none());
-    }
-}
+mod tests;

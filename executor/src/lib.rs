@@ -16,6 +16,7 @@ mod program;
 pub mod sampling;
 mod session;
 pub mod stream;
+pub mod tensors;
 pub mod tokenizer;
 mod value;
 pub mod weights;
@@ -25,23 +26,5 @@ pub use error::ExecutorError;
 pub use host::HostFunctions;
 pub use program::{CacheType, Engine, Program, ProgramOptions};
 pub use session::{Rows, Session};
+pub use tensors::{load_safetensors, save_safetensors};
 pub use weights::{WeightSource, WeightView};
-
-/// The tensors of a safetensors file in memory.
-///
-/// # Errors
-/// Bytes that are no such file.
-pub fn load_safetensors(bytes: &[u8]) -> Result<std::collections::HashMap<String, Tensor>, ExecutorError> {
-    Ok(candle_core::safetensors::load_buffer(bytes, &Device::Cpu)?)
-}
-
-/// The bytes of a safetensors file with these tensors, in order of their names.
-///
-/// # Errors
-/// An element type that the format lacks.
-pub fn save_safetensors(tensors: &[(String, Tensor)]) -> Result<Vec<u8>, ExecutorError> {
-    let mut sorted: Vec<_> = tensors.iter().map(|(n, t)| (n.as_str(), t)).collect();
-    sorted.sort_by_key(|(n, _)| *n);
-    let bytes = safetensors::serialize(sorted, None).map_err(|e| candle_core::Error::Msg(e.to_string()))?;
-    Ok(bytes)
-}

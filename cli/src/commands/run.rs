@@ -1,15 +1,21 @@
 //! `tallow run`: text from a prompt, or outputs from inputs.
 
+mod outputs;
+
 use crate::commands::tools::refuse_existing;
 use crate::options::{LoadOptions, SamplingOptions};
 use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use outputs::Output;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use tallow::{Ended, GenerateOptions, Model, Rows, tensor_file};
+use tallow::compiler::Plan;
+use tallow::executor::ExecutorError;
+use tallow::ir::POS;
+use tallow::{Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 
 /// Continue a prompt, or run the graph on given inputs.
 ///
@@ -41,11 +47,12 @@ pub struct Run {
     /// Go on past the model's end tokens.
     #[arg(long)]
     ignore_end: bool,
-    /// Run the graph on this input instead of a prompt: NAME=FILE.npy, NAME=FILE.safetensors or
-    /// NAME=1,2,3; may be given several times.
+    /// Run the graph on this input instead of a prompt: NAME=FILE.npy, NAME=FILE.safetensors,
+    /// NAME=1,2,3 or NAME=true,false; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
     input: Vec<String>,
-    /// Write every output: into this folder as .npy, or into this .safetensors file.
+    /// Write every output: into this folder as .npy, or into this .safetensors file; a single one
+    /// also into this .npy file.
     #[arg(long, value_name = "PATH", requires = "input")]
     output: Option<PathBuf>,
     /// Replace outputs that exist.
@@ -159,28 +166,12 @@ impl Run {
     }
 
     fn run_inputs(&self, model: &Model) -> Result<ExitCode> {
-        let inputs = self
-            .input
-            .iter()
-            .map(|text| {
-                let (name, value) =
-                    text.split_once('=').with_context(|| format!("--input {text}: expected NAME=VALUE"))?;
-                if name.is_empty() || value.is_empty() {
-                    bail!("--input {text}: expected NAME=FILE.npy, NAME=FILE.safetensors or NAME=1,2,3");
-                }
-                let tensor = match tensor_file::parse_numbers(value) {
-                    Some(tensor) => tensor,
-                    None if value.contains(',') && !Path::new(value).exists() => {
-                        bail!("--input {text}: `{value}` is neither a file nor numbers as in 1,2,3")
-                    }
-                    None => tensor_file::read(Path::new(value), name)?,
-                };
-                Ok((name.to_owned(), tensor))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let plan = model.program().plan();
+        let inputs = self.input.iter().map(|text| given_input(text, plan)).collect::<Result<Vec<_>>>()?;
         if let Some(path) = &self.output {
-            for (name, _) in model.program().plan().outputs.iter() {
-                refuse_existing(&tensor_file::path_of(path, name), self.force)?;
+            let names: Vec<_> = plan.outputs.iter().map(|(name, _)| name.as_str()).collect();
+            for file in tensor_file::files(path, &names)? {
+                refuse_existing(&file, self.force)?;
             }
         }
         let rows = if self.all_logits { Rows::All } else { Rows::Last };
@@ -192,22 +183,33 @@ impl Run {
             None => Vec::new(),
         };
         let mut out = std::io::stdout().lock();
+        let results = outputs.iter().map(|(name, tensor)| Output::new(plan, name, tensor));
         if self.json {
-            let outputs: Vec<_> = outputs
-                .iter()
-                .map(|(name, t)| serde_json::json!({ "name": name, "dtype": format!("{:?}", t.dtype()), "shape": t.dims() }))
-                .collect();
+            let outputs = results.map(|output| output.json()).collect::<Result<Vec<_>>>()?;
             writeln!(out, "{}", serde_json::json!({ "outputs": outputs, "files": files }))?;
             return Ok(ExitCode::SUCCESS);
         }
-        for (name, tensor) in &outputs {
-            writeln!(out, "{name}: {:?}{:?}", tensor.dtype(), tensor.dims())?;
+        for output in results {
+            writeln!(out, "{}", output.line()?)?;
         }
         for file in files {
             writeln!(out, "wrote {}", file.display())?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Name and tensor of `NAME=VALUE`, an input of `plan`.
+fn given_input(text: &str, plan: &Plan) -> Result<(String, Tensor)> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    if name.is_empty() || value.is_empty() {
+        bail!("--input {text}: expected NAME=FILE.npy, NAME=FILE.safetensors, NAME=1,2,3 or NAME=true,false");
+    }
+    let declared = plan.inputs.iter().find(|input| input.name == name && name != POS).ok_or_else(|| {
+        let cause = format!("is no input of this graph; it takes {}", plan.signature());
+        Error::Executor(ExecutorError::Input { name: name.to_owned(), cause })
+    })?;
+    Ok((name.to_owned(), tensor_file::input(name, value, &declared.ty)?))
 }
 
 /// Model and prompt from the positional arguments.

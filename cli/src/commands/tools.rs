@@ -65,7 +65,7 @@ pub fn refuse_existing(path: &Path, force: bool) -> Result<()> {
     if force || path.symlink_metadata().is_err() {
         return Ok(());
     }
-    bail!(Error::Usage(format!("{} exists; give another name, or --force to replace it", path.display())))
+    bail!(Error::Usage(format!("{} exists; give another name, or use --force to replace it", path.display())))
 }
 
 /// An error of the library, where a request that cannot be honoured is a wrong use of the command.
