@@ -105,7 +105,7 @@ fn compile_writes_six_formats() {
         ("g.txt", "txt", "graph {\n"),
         ("g.hex", "hex", "1f000000"),
         ("g.toml", "toml", "outputs = [\"logits\"]\n"),
-        ("g.json", "json", "{\n  \"inputs\""),
+        ("g.json", "json", "{\n  \"version\": 1,\n  \"inputs\""),
         ("g.dot", "dot", "// "),
         ("g.mmd", "mmd", "flowchart TD\n"),
     ] {

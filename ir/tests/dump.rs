@@ -8,7 +8,7 @@ use common::{chain, decoder, f};
 use std::collections::HashSet;
 use std::path::Path;
 use tallow_ir::dump::{Detail, dot, folded, json, mermaid};
-use tallow_ir::ops::MAX_RANK;
+use tallow_ir::ops::{MAX_RANK, Text};
 use tallow_ir::{DType, Graph, NodeKind, Op, TensorType, Value, text};
 
 /// Compares with the committed file, or writes it.
@@ -113,14 +113,110 @@ fn layers_that_take_turns_are_printed_once_each() {
         lines(&text, "for "),
         ["for layer in [0..5, 6..11, 12..17, 18..23, 24..26] {", "for layer in 5..24 step 6 {"]
     );
+    assert_eq!(
+        lines(&text, "differs"),
+        ["// differs from the loop above: Rope base 10000 → 1000000, SdpaWindow → Sdpa"]
+    );
 }
 
 #[test]
-fn encodings_that_differ_make_layers_differ() {
+fn what_sets_kinds_apart_is_said() {
+    // One operation more in every third layer, another shape of weight in the last two.
+    let text = folded(&model(9, |g, i, h| {
+        let width = if i < 7 { "64, 32" } else { "96, 32" };
+        let up = g.weight(&format!("layers.{i}.mlp.up.weight"), f(width)).unwrap();
+        let down = g.weight(&format!("layers.{i}.mlp.down.weight"), f("32, 64")).unwrap();
+        let y = g.op(Op::Tanh, &[h]).unwrap();
+        let y = g.op(Op::Matmul, &[y, up]).unwrap();
+        let mut y = g.op(Op::Silu, &[y]).unwrap();
+        if i % 3 == 2 && i < 7 {
+            y = g.op(Op::Exp, &[y]).unwrap();
+        }
+        if i >= 7 {
+            y = g.op(Op::Slice { axis: 1, start: 0, end: 64 }, &[y]).unwrap();
+        }
+        let y = g.op(Op::Matmul, &[y, down]).unwrap();
+        g.op(Op::Add, &[h, y]).unwrap()
+    }));
+    assert_eq!(
+        lines(&text, "differs"),
+        [
+            "// differs from the loop above: operations (1 Exp more)",
+            "// differs from the loop above: up.weight [64, 32] → [96, 32], Exp → Slice",
+            // Blocks begin behind the first operation that has no name.
+            "// differs from the loop above: operations (1 Tanh less)",
+        ],
+        "{text}"
+    );
+}
+
+#[test]
+fn layers_fold_whatever_encodings_their_weights_have() {
     let wide = |i: usize| if i < 3 || i % 3 == 2 { DType::Q6K } else { DType::Q4K };
-    let text = folded(&model(12, |g, i, h| gemma_layer(g, i, h, false, wide(i))));
-    assert_eq!(lines(&text, "for "), ["for layer in [0..3, 5, 8, 11] {", "for layer in [3..5, 6..8, 9..11] {"]);
-    assert_eq!(lines(&text, "down_proj").len(), 2);
+    let text = folded(&model(14, |g, i, h| gemma_layer(g, i, h, i % 6 == 5, wide(i))));
+    golden("encodings.txt", &text);
+    assert_eq!(lines(&text, "for "), ["for layer in [0..5, 6..11, 12..14] {", "for layer in 5..12 step 6 {"]);
+    // The others of the second loop are all alike.
+    assert_eq!(lines(&text, "// down_proj"), ["// down_proj.weight: q6k in layers 0..3, 8; q4k in the others"]);
+    assert_eq!(lines(&text, "down_proj.weight\": q6k|q4k[32, 64]").len(), 1, "{text}");
+    assert_eq!(lines(&text, "down_proj.weight\": q6k[32, 64]").len(), 1, "{text}");
+    let drawn = dot(&model(6, |g, i, h| gemma_layer(g, i, h, false, wide(i))), Detail::Folded);
+    assert!(drawn.contains("down_proj.weight\\nq6k|q4k[32, 64]"), "{drawn}");
+    // Weights of one spread share a line; of two blocks one is the other.
+    let mixed = |wide: [DType; 2]| {
+        folded(&model(2, |g, i, h| {
+            let weights = ["q", "v"].map(|part| {
+                let ty = TensorType::new(wide[i], common::shape("32, 32"));
+                g.weight(&format!("layers.{i}.{part}_proj.weight"), ty).unwrap()
+            });
+            let y = g.op(Op::Matmul, &[h, weights[0]]).unwrap();
+            let y = g.op(Op::Silu, &[y]).unwrap();
+            let y = g.op(Op::Matmul, &[y, weights[1]]).unwrap();
+            let y = g.op(Op::Tanh, &[y]).unwrap();
+            g.op(Op::Add, &[h, y]).unwrap()
+        }))
+    };
+    let text = mixed([DType::F16, DType::Q8]);
+    assert_eq!(
+        lines(&text, " in layer "),
+        ["// q_proj.weight, v_proj.weight: f16 in layer 0; q8 in the other"],
+        "{text}"
+    );
+    assert!(!mixed([DType::Q8; 2]).contains("in the other"));
+}
+
+#[test]
+fn encodings_of_loops_in_loops_are_said_where_they_differ() {
+    let experts = |dtype: fn(usize, usize) -> DType| {
+        folded(&model(4, |g, i, h| {
+            let mut all = Vec::new();
+            for e in 0..8 {
+                let ty = TensorType::new(dtype(i, e), common::shape("32, 32"));
+                let up = g.weight(&format!("model.layers.{i}.mlp.experts.{e}.up.weight"), ty).unwrap();
+                let y = g.op(Op::Matmul, &[h, up]).unwrap();
+                let y = g.op(Op::Silu, &[y]).unwrap();
+                g.name(y, format!("layer{i}.expert{e}"));
+                all.push(y);
+            }
+            let y = g.op(Op::Concat { axis: 0 }, &all).unwrap();
+            let y = g.op(Op::Slice { axis: 0, start: 0, end: 1 }, &[y]).unwrap();
+            g.op(Op::Add, &[h, y]).unwrap()
+        }))
+    };
+    let of_layers = experts(|i, _| if i == 2 { DType::Q8 } else { DType::F32 });
+    assert_eq!(lines(&of_layers, "// up."), ["// up.weight: q8 in layer 2; f32 in the others"], "{of_layers}");
+    let of_experts = experts(|_, e| if e < 3 { DType::Q8 } else { DType::F32 });
+    assert_eq!(lines(&of_experts, "// up."), ["// up.weight: q8 in experts 0..3; f32 in the others"], "{of_experts}");
+    let of_both = experts(|i, e| if i == 1 && e == 4 { DType::Q8 } else { DType::F32 });
+    assert_eq!(
+        lines(&of_both, "// up."),
+        ["// up.weight: f32|q8 in layer 1; f32 in the others", "// up.weight: f32|q8 in expert 4; f32 in the others",],
+        "{of_both}"
+    );
+    for text in [of_layers, of_experts, of_both] {
+        assert_eq!(lines(&text, "for "), ["for layer in 0..4 {", "for expert in 0..8 {"]);
+        assert!(text.contains("f32|q8[32, 32]") || text.contains("q8|f32[32, 32]"), "{text}");
+    }
 }
 
 #[test]
@@ -271,13 +367,18 @@ fn a_hundred_thousand_layers_fold_by_name_and_by_structure() {
     let mut g = Graph::new();
     let mut h = g.input("x", f("S, 8")).unwrap();
     for i in 0..100_000 {
-        let w = g.weight(&format!("layers.{i}.w"), f("8, 8")).unwrap();
+        let dtype = if matches!(i % 7, 1 | 3) { DType::F16 } else { DType::F32 };
+        let w = g.weight(&format!("layers.{i}.w"), TensorType::new(dtype, common::shape("8, 8"))).unwrap();
         h = g.op(Op::Matmul, &[h, w]).unwrap();
         h = g.op(Op::Silu, &[h]).unwrap();
     }
     g.output("y", h).unwrap();
     let text = folded(&g);
     assert!(text.starts_with("// 100000 layers folded;") && text.lines().count() < 20, "{text}");
+    assert!(
+        text.contains("// w: f16 in layers 1..4 step 2, 8..11 step 2,") && text.contains("; f32 in the others\n"),
+        "{text}"
+    );
     assert!(dot(&g, Detail::Folded).len() < 4000);
     let text = folded(&letters(&"abMcd".repeat(100_000)));
     assert!(text.starts_with("// 100000 repeats folded;") && text.lines().count() < 20, "{text}");
@@ -317,7 +418,8 @@ fn hostile() -> Graph {
     let mut g = Graph::new();
     let mut h = g.input(evil, f("S, 8")).unwrap();
     for i in 0..4 {
-        let w = g.weight(&format!("{evil}.{i}.{evil}"), f("8, 8")).unwrap();
+        let dtype = if i == 2 { DType::F16 } else { DType::F32 };
+        let w = g.weight(&format!("{evil}.{i}.{evil}"), TensorType::new(dtype, common::shape("8, 8"))).unwrap();
         let y = g.op(Op::Matmul, &[h, w]).unwrap();
         h = g.op(Op::Silu, &[y]).unwrap();
         g.name(h, format!("{evil}{i}"));
@@ -332,6 +434,8 @@ fn hostile_names_stay_names() {
     let text = folded(&g);
     assert!(!text.contains('\u{1b}') && text.contains("{{layer}}"), "{text}");
     assert_eq!(lines(&text, "for ").len(), 1, "{text}");
+    let notes = lines(&text, "; f32 in the others");
+    assert!(notes.len() == 1 && notes[0].starts_with("// \"\\\"];\\n}"), "{text}");
     for detail in [Detail::Folded, Detail::Full] {
         let drawn = dot(&g, detail);
         assert!(!drawn.contains('\u{1b}'));
@@ -387,6 +491,52 @@ fn json_has_everything_with_its_type() {
     assert_eq!(nodes[nodes.len() - 1]["attributes"]["end"], i64::MAX);
     assert_eq!(nodes[nodes.len() - 1]["hint"], 9);
     assert_eq!(all["inputs"][1]["injected"], true);
+}
+
+#[test]
+fn json_says_its_version_and_which_nodes_do_more_than_compute() {
+    let mut g = decoder(1);
+    let x = g.output_named("logits").unwrap();
+    let noise = g.op(Op::RandomNormal { seed: 1 }, &[x]).unwrap();
+    let call = Op::HostCall { function: Text::new("own").unwrap(), dtype: DType::F32, shape: vec![-1] };
+    let y = g.op(call, &[noise]).unwrap();
+    g.output("y", y).unwrap();
+    let all = json(&g);
+    assert_eq!(all.as_object().unwrap().iter().next().unwrap(), (&"version".to_owned(), &1.into()));
+    let effects: Vec<(&str, &str)> = all["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|n| Some((n["op"].as_str()?, n.get("effect")?.as_str()?)))
+        .collect();
+    assert_eq!(effects, [("KvCache", "state"), ("RandomNormal", "random"), ("HostCall", "host")]);
+}
+
+#[test]
+fn boxes_have_all_attributes() {
+    let mut g = Graph::new();
+    let x = g.input("x", f("1, 8, 9, 9")).unwrap();
+    let w = g.weight("w", f("8, 2, 3, 3")).unwrap();
+    let conv = Op::Conv2d { kernel: [3, 3], stride: [1, 1], padding: [1, 1], dilation: [1, 1], groups: 4 };
+    let y = g.op(conv, &[x, w]).unwrap();
+    g.output("y", y).unwrap();
+    for detail in [Detail::Folded, Detail::Full] {
+        let drawn = dot(&g, detail);
+        let lines = "kernel = [3, 3], stride = [1, 1],\\npadding = [1, 1], dilation = [1, 1],\\ngroups = 4\"";
+        assert!(drawn.contains(lines) && !drawn.contains('…') && !drawn.contains("tooltip"), "{drawn}");
+        let drawn = mermaid(&g, detail);
+        assert!(drawn.contains("dilation = [1, 1],<br/>groups = 4\""), "{drawn}");
+    }
+    // Where even the lines are too few, the tooltip has the rest.
+    let mut g = Graph::new();
+    let x = g.input("x", f("2")).unwrap();
+    let name = "\"n\\".repeat(80);
+    let y =
+        g.op(Op::HostCall { function: Text::new(&name).unwrap(), dtype: DType::F32, shape: vec![7] }, &[x]).unwrap();
+    g.output("y", y).unwrap();
+    let drawn = dot(&g, Detail::Full);
+    let drawn = lines(&drawn, "HostCall\\n")[0];
+    assert!(drawn.contains(" …\", tooltip=\"function = ") && drawn.ends_with("shape = [7]\"];"), "{drawn}");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 /// `graph` in the language of Graphviz: operations as boxes, layers and modules as clusters, weights
 /// small, arrows with element type and shape. With [`Detail::Folded`] a layer that repeats is one cluster
-/// with its number; dashed arrows go to the next turn, or from outside to one turn only.
+/// with its number; dashed arrows go to the next turn, or from outside to one turn only. Attributes that do
+/// not fit into a box are its tooltip.
 ///
 /// Names are quoted, and control characters in them spelt out. The same bytes for the same graph.
 pub fn dot(graph: &Graph, detail: Detail) -> String {
@@ -52,6 +53,9 @@ fn attributes(part: &Part) -> String {
         out.push_str(&escaped(line));
     }
     out.push('"');
+    if let Some(more) = &part.more {
+        let _ = write!(out, ", tooltip={}", quoted(more));
+    }
     let _ = match part.role {
         Role::Operation => Ok(()),
         Role::Input => write!(out, ", shape=ellipse, fillcolor=\"#e4f4e1\""),

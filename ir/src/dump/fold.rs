@@ -1,5 +1,6 @@
 //! The folded structure of a graph: which stretches of operations are turns of a loop.
 
+use super::encodings::Encodings;
 use super::kinds::{Block, Kind, Meaning, kinds};
 use super::listing::Listing;
 use super::repeats::{Repeat, repeats};
@@ -19,6 +20,8 @@ pub(super) struct Fold<'g> {
     pub groups: Vec<Vec<Item>>,
     /// For each place the one that stands for it in the folded form.
     pub shown: Vec<usize>,
+    /// The encodings of weights that are printed as one.
+    pub encodings: Encodings,
     /// The loops with so many around them, in order of place.
     by_depth: Vec<Vec<usize>>,
 }
@@ -72,7 +75,8 @@ impl<'g> Fold<'g> {
     pub fn nothing(listing: Listing<'g>) -> Self {
         let all = Item::Operations(0..listing.len());
         let shown = (0..listing.len()).collect();
-        Fold { groups: vec![vec![all]], loops: Vec::new(), shown, by_depth: Vec::new(), listing }
+        let encodings = Encodings::default();
+        Fold { groups: vec![vec![all]], loops: Vec::new(), shown, encodings, by_depth: Vec::new(), listing }
     }
 
     /// Folds what repeats, and inside that what repeats there. O(n log² n) for n operations, in practice
@@ -84,6 +88,7 @@ impl<'g> Fold<'g> {
             loops: Vec::new(),
             groups: vec![Vec::new()],
             shown: whole.clone().collect(),
+            encodings: Encodings::default(),
             by_depth: Vec::new(),
         };
         let mut tasks = vec![Task { range: whole, stage: 0, group: 0, variables: Vec::new() }];
@@ -217,6 +222,7 @@ impl<'g> Fold<'g> {
         for all in &mut self.by_depth {
             all.sort_by_key(|&at| self.loops[at].range().start);
         }
+        self.encodings = Encodings::of(self);
     }
 
     /// The loop with `depth` loops around it that a place lies in, and which of its blocks.

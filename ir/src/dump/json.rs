@@ -2,15 +2,20 @@
 
 use super::listing::Listing;
 use crate::hint::hint_name;
+use crate::ops::Effect;
 use crate::ops::Payload;
 use crate::ops::payload::Real;
 use crate::{Graph, NodeKind, Op, POS, TensorType, Value as GraphValue};
 use serde_json::{Map, Value, json};
 
+/// The version of the form.
+const VERSION: u32 = 1;
+
 /// Every input, output, weight and operation of `graph`, in the order of the text form:
 ///
 /// ```json
 /// {
+///   "version": 1,
 ///   "inputs": [{"name": "x", "value": "%x", "dtype": "f32", "shape": ["S", 8], "injected": false}],
 ///   "outputs": [{"name": "y", "value": "%0", "dtype": "f32", "shape": ["S", 4]}],
 ///   "weights": [{"name": "w", "value": "%w", "dtype": "q8", "shape": [4, 8]}],
@@ -22,6 +27,9 @@ use serde_json::{Map, Value, json};
 /// }
 /// ```
 ///
+/// - `version` is that of this form; it grows when a reader would have to change.
+/// - `effect` is on nodes that do more than compute: `"state"` (caches of the session), `"random"` (numbers
+///   drawn from its generator), `"host"` (a function of the running program).
 /// - `value` and `operands` are values as the text form writes them, each different from all others.
 /// - A dimension is a number, or a text where it has symbols: `"S"`, `"2*S + 1"`.
 /// - Attributes are numbers, truth values, lists, names, and null for a bound that is absent. Numbers that
@@ -42,6 +50,7 @@ pub fn json(graph: &Graph) -> Value {
     let outputs = graph.outputs().map(|(name, value)| typed(Some(name), value));
     let nodes = (0..listing.len()).map(|place| node(&listing, place));
     json!({
+        "version": VERSION,
         "inputs": inputs.collect::<Vec<_>>(),
         "outputs": outputs.collect::<Vec<_>>(),
         "weights": weights.collect::<Vec<_>>(),
@@ -52,21 +61,29 @@ pub fn json(graph: &Graph) -> Value {
 fn node(listing: &Listing<'_>, place: usize) -> Value {
     let graph = listing.graph;
     let id = listing.node(place);
-    let (op, attributes) = match &graph.node(id).kind {
-        NodeKind::Op(op) => (op.name(), attributes(op)),
-        NodeKind::Input(_) | NodeKind::Weight(_) => ("", Map::new()),
+    let (op, attributes, effect) = match &graph.node(id).kind {
+        NodeKind::Op(op) => (op.name(), attributes(op), op.info().effect),
+        NodeKind::Input(_) | NodeKind::Weight(_) => ("", Map::new(), Effect::Pure),
     };
     let operands: Vec<String> = listing.operands(place).iter().map(|&v| listing.labels.label(v)).collect();
     let results: Vec<Value> = graph.results(id).map(|v| typed(listing, graph.name_of(v), v)).collect();
     let hint = graph.hint(id).map(|hint| hint_name(hint).map_or_else(|| json!(hint), |name| json!(name)));
-    json!({
+    let mut node = json!({
         "id": place,
         "op": op,
         "attributes": attributes,
         "operands": operands,
         "results": results,
         "hint": hint,
-    })
+    });
+    let effect = match effect {
+        Effect::Pure => return node,
+        Effect::State => "state",
+        Effect::Random => "random",
+        Effect::Host => "host",
+    };
+    node["effect"] = json!(effect);
+    node
 }
 
 fn typed(listing: &Listing<'_>, name: Option<&str>, value: GraphValue) -> Value {

@@ -2,7 +2,7 @@
 
 use super::names::skeleton;
 use crate::text::Labels;
-use crate::{Graph, NodeId, NodeKind, Op, TensorType, Value};
+use crate::{Graph, NodeId, NodeKind, Op, Shape, TensorType, Value};
 use std::collections::HashMap;
 
 /// The place of an operation that is not in the list.
@@ -19,7 +19,7 @@ pub(super) struct Listing<'g> {
     operands: Vec<Value>,
     starts: Vec<u32>,
     /// What each operation looks like: equal numbers for operations that differ at most in which values
-    /// they read and in the numbers in names.
+    /// they read, in the numbers in names, and in the encodings of weights.
     looks: Vec<u32>,
     /// The last place that reads a result of the operation; its own where none does.
     last_readers: Vec<u32>,
@@ -34,9 +34,15 @@ struct Look<'g> {
     operands: Vec<OperandLook<'g>>,
 }
 
-/// What an operand looks like: a weight by its name without numbers and its type, any other value by
-/// its type.
-type OperandLook<'g> = (Option<u32>, Option<&'g TensorType>);
+/// What an operand looks like.
+#[derive(PartialEq, Eq, Hash)]
+enum OperandLook<'g> {
+    /// A weight, by its name without numbers and its shape. Encodings are left out: what comes of them is
+    /// in the types of the results.
+    Weight(u32, Option<&'g Shape>),
+    /// Any other value, by its type.
+    Value(Option<&'g TensorType>),
+}
 
 impl<'g> Listing<'g> {
     /// Linear in nodes and edges, but for a sort of the operands of each node.
@@ -80,7 +86,13 @@ impl<'g> Listing<'g> {
             let id = self.ops[place];
             let node = graph.node(id);
             let NodeKind::Op(op) = &node.kind else { continue };
-            let operand = |v: &Value| (weights.get(&v.node).copied(), graph.try_ty(*v).ok());
+            let operand = |v: &Value| {
+                let ty = graph.try_ty(*v).ok();
+                match weights.get(&v.node) {
+                    Some(&skeleton) => OperandLook::Weight(skeleton, ty.map(|ty| &ty.shape)),
+                    None => OperandLook::Value(ty),
+                }
+            };
             let operands = self.operands(place).iter().map(operand).collect();
             let next = seen.len() as u32;
             let look = Look { op, results: &node.results, hint: graph.hint(id), operands };

@@ -4,7 +4,9 @@
 //! The text form that is read back is [`crate::text`].
 
 mod counts;
+mod differences;
 mod dot;
+mod encodings;
 mod fold;
 mod json;
 mod kinds;
@@ -16,6 +18,7 @@ mod picture;
 mod repeats;
 mod scopes;
 mod text;
+mod wrap;
 
 pub use dot::dot;
 pub use json::json;

@@ -162,9 +162,26 @@ pub(super) fn pattern(name: &str, loops: &[Growth<'_>], quotes: Quotes) -> Strin
         Quotes::Needed if bare => return out,
         Quotes::Needed | Quotes::Always => {}
     }
-    let mut text = String::new();
-    quote(&mut text, &out);
-    text
+    quoted(&out)
+}
+
+/// `name` in quotes.
+pub(super) fn quoted(name: &str) -> String {
+    let mut out = String::new();
+    quote(&mut out, name);
+    out
+}
+
+/// The end of a weight's name, or of a pattern of it, that people know it by: `down_proj.weight`. The
+/// whole name, in quotes, where numbers or strange characters stand there.
+pub(super) fn short(name: &str) -> String {
+    let plain = |part: &&str| is_bare(part) && !part.bytes().all(|b| b.is_ascii_digit());
+    let mut parts = name.rsplit('.');
+    match (parts.next().filter(plain), parts.next().filter(plain)) {
+        (Some(last), Some(module)) => format!("{module}.{last}"),
+        (Some(last), None) => last.to_owned(),
+        (None, _) => quoted(name),
+    }
 }
 
 /// Names of numbered turns as one pattern, if they count up with the turns; there must be two or more.
@@ -255,6 +272,12 @@ mod tests {
         let two = [Growth { variable: "i", turn: 2, strides: &[4] }, Growth { variable: "j", turn: 1, strides: &[1] }];
         assert_eq!(pattern("x10", &two, Quotes::Needed), "x{4*i+j+1}");
         assert_eq!(pattern("a b1", &two, Quotes::Never), "a b{4*i+j-8}");
+        assert_eq!(short("model.layers.{layer}.mlp.fc1.weight"), "fc1.weight");
+        assert_eq!(short("blocks.{block}.w"), "w");
+        assert_eq!(
+            (short("w"), short("w{i}"), short("a.3"), short("x.\n")),
+            ("w".into(), "\"w{i}\"".into(), "\"a.3\"".into(), "\"x.\\n\"".into())
+        );
         let least = [Growth { variable: "i", turn: i64::MAX, strides: &[i64::MIN] }];
         assert!(pattern("x10", &least, Quotes::Always).starts_with("\"x{"));
     }

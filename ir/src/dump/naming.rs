@@ -1,5 +1,6 @@
 //! How values are called inside the loops of a folded graph.
 
+use super::encodings::joined;
 use super::fold::{Fold, Loop};
 use super::kinds::{Kind, Meaning, Slot, Strides};
 use super::names::{Growth, Quotes, pattern};
@@ -36,7 +37,7 @@ impl Fold<'_> {
     }
 
     /// How operand, or then result, `at` of the operation at `place` is written: `%layer{layer}.q`, or
-    /// `prev %12` for a value without a name of the turn before; weights with their type.
+    /// `prev %12` for a value without a name of the turn before; weights with their type and all encodings.
     pub fn called(&self, place: usize, at: usize, around: &Around) -> String {
         let value = self.value_at(place, at);
         let growths = match self.growths(place, at, around) {
@@ -45,11 +46,20 @@ impl Fold<'_> {
         };
         match (self.listing.weight(value), self.listing.name(value)) {
             (Some(name), _) => {
-                let ty = self.listing.graph.ty(value);
-                format!("{}: {ty}", pattern(name, &growths, Quotes::Always))
+                format!("{}: {}", pattern(name, &growths, Quotes::Always), self.typed(place, at))
             }
             (None, Some(name)) => format!("%{}", pattern(name, &growths, Quotes::Needed)),
             (None, None) => self.numbered(value, around),
+        }
+    }
+
+    /// The type of operand, or then result, `at` of the operation at `place`; that of weights of several
+    /// encodings has them all: `q4k|q6k[896, 4864]`.
+    pub fn typed(&self, place: usize, at: usize) -> String {
+        let Ok(ty) = self.listing.graph.try_ty(self.value_at(place, at)) else { return String::new() };
+        match self.encodings.several(place, at) {
+            Some(all) => format!("{}{}", joined(all), ty.shape),
+            None => ty.to_string(),
         }
     }
 

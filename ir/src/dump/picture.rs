@@ -7,12 +7,10 @@ use super::listing::Listing;
 use super::names::numbers;
 use super::naming::turns;
 use super::scopes;
+use super::wrap::wrapped;
 use crate::{Graph, NodeKind, Value};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-
-/// Attributes longer than this are cut.
-const LONG: usize = 60;
 
 /// How much of a graph is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +35,8 @@ pub(super) enum Role {
 pub(super) struct Part {
     pub role: Role,
     pub lines: Vec<String>,
+    /// All attributes, where they are too many for the lines.
+    pub more: Option<String>,
     pub frame: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ struct Painter<'f, 'g> {
 
 impl Painter<'_, '_> {
     fn part(&mut self, role: Role, lines: Vec<String>, frame: Option<usize>) -> usize {
-        self.picture.parts.push(Part { role, lines, frame });
+        self.picture.parts.push(Part { role, lines, more: None, frame });
         self.picture.parts.len() - 1
     }
 
@@ -261,13 +261,10 @@ impl Painter<'_, '_> {
         let reads = listing.operands(place).len();
         let results = (0..listing.results(place)).map(|port| self.fold.called(place, reads + port, &self.around));
         let mut lines = vec![op.name().to_owned(), results.collect::<Vec<_>>().join(", ")];
-        let attributes = op.attributes();
-        if attributes.chars().count() > LONG {
-            lines.push(attributes.chars().take(LONG - 1).chain(['…']).collect());
-        } else if !attributes.is_empty() {
-            lines.push(attributes);
-        }
+        let (attributes, whole) = wrapped(&op.fields());
+        lines.extend(attributes);
         self.boxes[place] = self.part(Role::Operation, lines, frame);
+        self.picture.parts[self.boxes[place]].more = (!whole).then(|| op.attributes());
         self.drawn.push((place, self.around.clone()));
     }
 
@@ -287,7 +284,7 @@ impl Painter<'_, '_> {
                     continue;
                 }
                 let name = || fold.weight_called(*place, at, around);
-                let Some(from) = self.source(value, shown, to, name) else { continue };
+                let Some(from) = self.source(value, shown, to, name, || fold.typed(*place, at)) else { continue };
                 // The box of a weight has the type.
                 let is_weight = fold.listing.weight(value).is_some();
                 let label = if is_weight { String::new() } else { ty(fold, value) };
@@ -330,8 +327,10 @@ impl Painter<'_, '_> {
                         continue;
                     }
                     let name = || fold.listing.weight(odd.value).unwrap_or_default().to_owned();
-                    let Some(from) = self.source(odd.value, shown, to, name) else { continue };
-                    let number = l.blocks[odd.member].number;
+                    let block = l.blocks[odd.member];
+                    let typed = || fold.typed(block.start + operation, at);
+                    let Some(from) = self.source(odd.value, shown, to, name, typed) else { continue };
+                    let number = block.number;
                     let label = format!("{}, {} {number}", ty(fold, odd.value), l.variable);
                     self.picture.arrows.push(Arrow { from, to, label, way: Way::Once });
                 }
@@ -340,7 +339,14 @@ impl Painter<'_, '_> {
     }
 
     /// The box that gives a value; that of a weight is made on first use, and stands with its reader.
-    fn source(&mut self, value: Value, shown: &[usize], to: usize, name: impl Fn() -> String) -> Option<usize> {
+    fn source(
+        &mut self,
+        value: Value,
+        shown: &[usize],
+        to: usize,
+        name: impl Fn() -> String,
+        typed: impl Fn() -> String,
+    ) -> Option<usize> {
         if let Some(place) = self.fold.listing.place(value) {
             return self.boxes.get(shown[place]).copied().filter(|&b| b != usize::MAX);
         }
@@ -353,7 +359,7 @@ impl Painter<'_, '_> {
             }
             return Some(part);
         }
-        let part = self.part(Role::Weight, vec![name(), ty(self.fold, value)], frame);
+        let part = self.part(Role::Weight, vec![name(), typed()], frame);
         self.sources.insert(value, part);
         Some(part)
     }
@@ -363,7 +369,7 @@ impl Painter<'_, '_> {
         for (name, value) in fold.listing.graph.outputs() {
             let to = self.part(Role::Output, vec![name.to_owned(), ty(fold, value)], None);
             let name = || fold.listing.weight(value).unwrap_or_default().to_owned();
-            if let Some(from) = self.source(value, shown, to, name) {
+            if let Some(from) = self.source(value, shown, to, name, || ty(fold, value)) {
                 self.picture.arrows.push(Arrow { from, to, label: ty(fold, value), way: Way::Always });
             }
         }

@@ -4,7 +4,8 @@ use super::fold::{Fold, Item};
 use super::kinds::{Meaning, Strides};
 use super::listing::Listing;
 use super::{Detail, dot, folded, json, mermaid};
-use crate::{Graph, Op, Shape, TensorType, Value};
+use crate::{DType, Graph, Op, Shape, TensorType, Value};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A number between 0 and `n`, from a state.
 fn random(state: &mut u64, n: usize) -> usize {
@@ -30,7 +31,6 @@ fn motif(state: &mut u64, depth: usize) -> Vec<Motif> {
 
 /// Builds motifs, with a surprise now and then.
 fn build(g: &mut Graph, motifs: &[Motif], values: &mut Vec<Value>, state: &mut u64, path: &str, odd: usize) {
-    let f = || TensorType::f32(Shape::fixed(&[4, 4]));
     for (i, motif) in motifs.iter().enumerate() {
         match motif {
             Motif::Times(n, inner) => {
@@ -48,7 +48,10 @@ fn build(g: &mut Graph, motifs: &[Motif], values: &mut Vec<Value>, state: &mut u
                     1 => g.op(Op::Add, &[last, before]),
                     2 => g.op(Op::Mul, &[last, other]),
                     3 => {
-                        let w = g.weight(&format!("{path}w{i}"), f()).unwrap();
+                        let dtype =
+                            if odd == 0 { DType::F32 } else { [DType::F32, DType::F16, DType::BF16][random(state, 3)] };
+                        let w =
+                            g.weight(&format!("{path}w{i}"), TensorType::new(dtype, Shape::fixed(&[4, 4]))).unwrap();
                         g.op(Op::Matmul, &[last, w])
                     }
                     4 => g.op(Op::AddScalar { value: (i as f32).into() }, &[before]),
@@ -113,6 +116,55 @@ fn check(fold: &Fold<'_>) {
         }
     }
     assert!(times.iter().all(|&n| n == 1), "{times:?}");
+    encodings(fold);
+}
+
+/// Every printed weight has all encodings of those that it stands for, and each block those of its own.
+fn encodings(fold: &Fold<'_>) {
+    let listing = &fold.listing;
+    let dtype = |place: usize, at: usize| {
+        let value = fold.value_at(place, at);
+        listing.weight(value).map(|_| listing.graph.ty(value).dtype)
+    };
+    // From the inside out: what each place of a block that is printed stands for.
+    let mut stands: HashMap<(usize, usize), BTreeSet<DType>> = HashMap::new();
+    for place in 0..listing.len() {
+        for at in 0..listing.operands(place).len() {
+            stands.insert((place, at), dtype(place, at).into_iter().collect());
+        }
+    }
+    for (at, l) in fold.loops.iter().enumerate().rev() {
+        for (k, kind) in l.kinds.iter().enumerate() {
+            let told: HashMap<_, &BTreeMap<i64, Vec<DType>>> = fold.encodings.blocks((at, k)).collect();
+            for offset in 0..kind.model.len() {
+                let place = kind.model.start + offset;
+                for operand in 0..listing.operands(place).len() {
+                    let slot = kind.starts[offset] as usize + operand;
+                    let usual = |m: &&usize| !kind.odd.iter().any(|o| (o.slot, o.member) == (slot, **m));
+                    let mut all = BTreeSet::new();
+                    for &member in kind.members.iter().filter(usual) {
+                        let block = l.blocks[member];
+                        let own = &stands[&(block.start + offset, operand)];
+                        if l.depth == 0
+                            && let Some(blocks) = told.get(&(place, operand))
+                        {
+                            assert_eq!(blocks[&block.number].iter().copied().collect::<BTreeSet<_>>(), *own);
+                        }
+                        all.extend(own);
+                    }
+                    stands.insert((place, operand), all);
+                }
+            }
+        }
+    }
+    for (place, &shown) in fold.shown.iter().enumerate().filter(|(place, shown)| place == *shown) {
+        for at in 0..listing.operands(shown).len() {
+            let all = &stands[&(place, at)];
+            let told = fold.encodings.several(place, at).unwrap_or_default();
+            let want = if all.len() > 1 { all.clone() } else { BTreeSet::new() };
+            assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), want, "{place} {at}");
+        }
+    }
 }
 
 fn claims(fold: &Fold<'_>, l: &super::fold::Loop, kind: &super::kinds::Kind, member: usize) {
@@ -158,7 +210,7 @@ fn claims(fold: &Fold<'_>, l: &super::fold::Loop, kind: &super::kinds::Kind, mem
 
 #[test]
 fn folds_say_what_is_so() {
-    let (mut loops, mut odd, mut inner, mut kinds) = (0, 0, 0, 0);
+    let (mut loops, mut odd, mut inner, mut kinds, mut mixed) = (0, 0, 0, 0, 0);
     for seed in 0..2000 {
         let g = invented(seed);
         let fold = Fold::new(Listing::new(&g));
@@ -167,9 +219,14 @@ fn folds_say_what_is_so() {
         odd += fold.loops.iter().flat_map(|l| &l.kinds).filter(|k| !k.odd.is_empty()).count();
         inner += fold.loops.iter().filter(|l| l.depth > 0).count();
         kinds += fold.loops.iter().filter(|l| l.kinds.len() > 1).count();
+        for place in 0..fold.listing.len() {
+            let operands = 0..fold.listing.operands(place).len();
+            mixed += operands.filter(|&at| fold.encodings.several(place, at).is_some()).count();
+        }
     }
     // The invented graphs are of use only if they have all of it.
-    assert!(loops > 500 && odd > 100 && inner > 20 && kinds > 20, "{loops} {odd} {inner} {kinds}");
+    let enough = loops > 500 && odd > 100 && inner > 20 && kinds > 20 && mixed > 100;
+    assert!(enough, "{loops} {odd} {inner} {kinds} {mixed}");
 }
 
 #[test]

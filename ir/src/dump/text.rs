@@ -1,6 +1,7 @@
 //! The folded text: the text form with loops.
 
 use super::counts::{Counts, plural};
+use super::differences::differences;
 use super::fold::{Fold, Item};
 use super::kinds::{Kind, Meaning};
 use super::listing::Listing;
@@ -27,8 +28,10 @@ const MOST_NOUNS: usize = 6;
 ///
 /// - A loop stands for blocks of operations that are equal but for the numbers in names: the same
 ///   operations, attributes and types, reading values of the same block, of the blocks before, or the
-///   same outside. `{layer}` is the number of the block, `{layer-1}` that of the block before.
-/// - Where blocks of several kinds take turns, each kind is printed once with the numbers of its blocks.
+///   same outside. Their weights may differ in encoding: the type has them all (`q4k|q6k[896, 4864]`), and a
+///   note below the head says which blocks have which. `{layer}` is the number of the block, `{layer-1}` that of the block before.
+/// - Where blocks of several kinds take turns, each kind is printed once with the numbers of its blocks,
+///   and with a note on what differs from the kind before.
 /// - Notes below the head of a loop say which values come from the block before, and what single blocks
 ///   read in place of them.
 /// - Weights stand where they are read, by the name in the tensor index in quotes.
@@ -172,8 +175,19 @@ impl<'g> Printer<'_, 'g> {
         }
         self.line(&format!("for {} in {} {{", loop_.variable, numbers(&kind.members)));
         self.around.push(frame);
+        if let Some(before) = frame.1.checked_sub(1).and_then(|k| loop_.kinds.get(k)) {
+            let differences = differences(&self.fold.listing, before, kind);
+            self.line(&format!("// differs from the loop above: {differences}"));
+        }
         if kind.members.len() > 1 {
             self.notes(frame, noun);
+            let called = |place, at| self.fold.weight_called(place, at, &self.around);
+            let blocks = |numbers: &[i64]| {
+                let plural = if numbers.len() > 1 { "s" } else { "" };
+                format!("{noun}{plural} {}", turns(numbers).trim_matches(['[', ']']))
+            };
+            let notes = self.fold.encodings.notes(frame, called, blocks);
+            notes.iter().for_each(|note| self.line(&format!("// {note}")));
         }
     }
 
