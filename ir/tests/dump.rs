@@ -367,13 +367,18 @@ fn a_hundred_thousand_layers_fold_by_name_and_by_structure() {
     let mut g = Graph::new();
     let mut h = g.input("x", f("S, 8")).unwrap();
     for i in 0..100_000 {
-        let w = g.weight(&format!("layers.{i}.w"), f("8, 8")).unwrap();
+        let dtype = if matches!(i % 7, 1 | 3) { DType::F16 } else { DType::F32 };
+        let w = g.weight(&format!("layers.{i}.w"), TensorType::new(dtype, common::shape("8, 8"))).unwrap();
         h = g.op(Op::Matmul, &[h, w]).unwrap();
         h = g.op(Op::Silu, &[h]).unwrap();
     }
     g.output("y", h).unwrap();
     let text = folded(&g);
     assert!(text.starts_with("// 100000 layers folded;") && text.lines().count() < 20, "{text}");
+    assert!(
+        text.contains("// w: f16 in layers 1..4 step 2, 8..11 step 2,") && text.contains("; f32 in the others\n"),
+        "{text}"
+    );
     assert!(dot(&g, Detail::Folded).len() < 4000);
     let text = folded(&letters(&"abMcd".repeat(100_000)));
     assert!(text.starts_with("// 100000 repeats folded;") && text.lines().count() < 20, "{text}");
@@ -413,7 +418,8 @@ fn hostile() -> Graph {
     let mut g = Graph::new();
     let mut h = g.input(evil, f("S, 8")).unwrap();
     for i in 0..4 {
-        let w = g.weight(&format!("{evil}.{i}.{evil}"), f("8, 8")).unwrap();
+        let dtype = if i == 2 { DType::F16 } else { DType::F32 };
+        let w = g.weight(&format!("{evil}.{i}.{evil}"), TensorType::new(dtype, common::shape("8, 8"))).unwrap();
         let y = g.op(Op::Matmul, &[h, w]).unwrap();
         h = g.op(Op::Silu, &[y]).unwrap();
         g.name(h, format!("{evil}{i}"));
@@ -428,6 +434,8 @@ fn hostile_names_stay_names() {
     let text = folded(&g);
     assert!(!text.contains('\u{1b}') && text.contains("{{layer}}"), "{text}");
     assert_eq!(lines(&text, "for ").len(), 1, "{text}");
+    let notes = lines(&text, "; f32 in the others");
+    assert!(notes.len() == 1 && notes[0].starts_with("// \"\\\"];\\n}"), "{text}");
     for detail in [Detail::Folded, Detail::Full] {
         let drawn = dot(&g, detail);
         assert!(!drawn.contains('\u{1b}'));

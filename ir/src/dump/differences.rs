@@ -30,8 +30,10 @@ pub(super) fn differences(listing: &Listing<'_>, had: &Kind, kind: &Kind) -> Str
             told.add(format!("{} → {}", x.name(), y.name()));
             continue;
         }
-        for ((field, x), (_, y)) in x.fields().into_iter().zip(y.fields()).filter(|(x, y)| x != y) {
-            told.add(format!("{} {field} {} → {}", name(a), cut(&x), cut(&y)));
+        if x != y {
+            for ((field, x), (_, y)) in x.fields().into_iter().zip(y.fields()).filter(|(x, y)| x != y) {
+                told.add(format!("{} {field} {} → {}", name(a), cut(&x), cut(&y)));
+            }
         }
         let hint = |place: usize| {
             let hint = listing.graph.hint(listing.node(place))?;
