@@ -187,7 +187,7 @@ fn outputs_become_files_that_read_back_and_no_folder_with_a_file_s_name() {
     let folder = tempfile::tempdir().unwrap();
     let model = two_outputs(folder.path());
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let x = format!("x={}", vec!["2.5"; 12].join(","));
+    let x = format!("x={}", ["2.5"; 12].join(","));
     let go = |inputs: [&str; 2], output: &str| {
         run(&["run", &model, "--input", inputs[0], "--input", inputs[1], "--output", output])
     };
