@@ -108,7 +108,7 @@ fn fit(values: &Tensor, declared: &TensorType) -> std::result::Result<Tensor, St
     let known = known.ok_or_else(|| format!("{holds} takes more than can be given"))?;
     let open = match (unknown, known) {
         (0, _) if known == count => 1,
-        (1, 1..) if count % known == 0 => count / known,
+        (1, 1..) if count.is_multiple_of(known) => count / known,
         (0, _) => return Err(format!("{holds} takes {known}; give as many, or a .npy file")),
         _ => return Err(format!("{holds} takes a multiple of {known}; give as many, or a .npy file")),
     };

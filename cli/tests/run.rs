@@ -100,7 +100,7 @@ fn a_folder_runs_on_given_ids_and_is_imported_once() {
     };
     let first = go(folder.path());
     assert!(first.status.success(), "{}", text(&first.stderr));
-    assert!(text(&first.stdout).contains("logits: F32[3, 96]"), "{}", text(&first.stdout));
+    assert!(text(&first.stdout).contains("logits: f32[3, 96] = "), "{}", text(&first.stdout));
     assert!(text(&first.stderr).contains("imported"));
     let second = go(&folder.path().join("all.safetensors"));
     assert!(second.status.success() && !text(&second.stderr).contains("imported"));
@@ -126,6 +126,101 @@ fn a_folder_runs_on_given_ids_and_is_imported_once() {
         .unwrap();
     assert!(third.status.success(), "{}", text(&third.stderr));
     assert_eq!(std::fs::read(folder.path().join("again/logits.npy")).unwrap(), npy);
+}
+
+/// A model `x: f32[S, 12], flag: bool[N]` with the outputs `y`, which is `x`, and `other`, which is not `flag`.
+fn two_outputs(folder: &Path) -> String {
+    let header = r#"{"w":{"dtype":"F32","shape":[12],"data_offsets":[0,48]}}"#;
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 48]].concat();
+    std::fs::write(folder.join("w.safetensors"), weights).unwrap();
+    let graph = "graph {\n  input %x: f32[S, 12]\n  input %flag: bool[N]\n  weight %w = \"w\": f32[12]\n  \
+         %y: f32[S, 12] = Add(%x, %w)\n  %other: bool[N] = Not(%flag)\n  output y = %y\n  output other = %other\n}\n";
+    std::fs::write(folder.join("graph.txt"), graph).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (graph, model) = (format!("--graph={}", path("graph.txt")), path("two.model"));
+    let out = run(&["import", &path("w.safetensors"), &graph, "--model-type", "tiny", "-o", &model]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    model
+}
+
+#[test]
+fn lists_and_truth_values_are_inputs_and_outputs_show_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = two_outputs(folder.path());
+    let (x, list) = (format!("x=0.1,1e20{}", ",2.5".repeat(22)), "flag=true,false,true");
+    let out = run(&["run", &model, "--input", &x, "--input", list]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert_eq!(
+        text(&out.stdout),
+        "y: f32[2, 12] = 0.1, 1e20, 2.5, 2.5, 2.5, 2.5, 2.5, 2.5, …\nother: bool[3] = false, true, false\n"
+    );
+    let out = run(&["run", &model, "--input", &x, "--input", list, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&json["outputs"][0]["dtype"], &json["outputs"][0]["values"][0]), (&"f32".into(), &0.1.into()));
+    assert_eq!(json["outputs"][0]["values"].as_array().unwrap().len(), 24);
+    assert_eq!(json["outputs"][1]["values"], serde_json::json!([false, true, false]));
+    // More values than the object holds.
+    let many = format!("x=0{}", ",0".repeat(12 * 342 - 1));
+    let out = run(&["run", &model, "--input", &many, "--input", list, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([342, 12]));
+    assert!(json["outputs"][0].as_object().unwrap()["values"].is_null());
+
+    for (input, causes) in [
+        ("x=1,2,3", &["input `x`: holds 3 numbers", "f32[S, 12]", "multiple of 12", ".npy"][..]),
+        ("x=abc", &["input `x`: `abc` is no file", ".safetensors", "1,2,3", "true,false"]),
+        ("x=abc.npy", &["input `x`: `abc.npy` is no file"]),
+        ("z=abc", &["input `z`: is no input", "flag: bool["]),
+        ("x", &["NAME=1,2,3"]),
+    ] {
+        let (code, message) = error(&run(&["run", &model, "--input", input, "--input", list]));
+        assert_eq!(code, 2);
+        assert!(causes.iter().all(|cause| message.contains(cause)), "{message}");
+    }
+    let (code, message) = error(&run(&["run", &model, "--input", &x, "--input", "flag=0,2"]));
+    assert_eq!(code, 2);
+    assert!(message.contains("input `flag`: holds 2"), "{message}");
+}
+
+#[test]
+fn outputs_become_files_that_read_back_and_no_folder_with_a_file_s_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = two_outputs(folder.path());
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let x = format!("x={}", ["2.5"; 12].join(","));
+    let go = |inputs: [&str; 2], output: &str| {
+        run(&["run", &model, "--input", inputs[0], "--input", inputs[1], "--output", output])
+    };
+    for name in ["y.npy", "y.npz", "y.txt", "y.json", "y.csv", "y.bin", "y.pt"] {
+        let (code, message) = error(&go([&x, "flag=true"], &at(name)));
+        assert_eq!(code, 2);
+        assert!(message.contains("a folder") && message.contains("one .safetensors file"), "{message}");
+        assert!(!Path::new(&at(name)).exists());
+    }
+    assert!(go([&x, "flag=true,false"], &at("out")).status.success());
+    let flags = std::fs::read(at("out/other.npy")).unwrap();
+    assert!(text(&flags[10..flags.len() - 2]).contains("'|u1'") && flags.ends_with(&[0, 1]));
+    let again =
+        go([&format!("x={}", at("out/y.npy")), &format!("flag={}", at("out/other.npy"))], &at("all.safetensors"));
+    assert!(text(&again.stdout).contains("other: bool[2] = true, false\n"), "{}", text(&again.stderr));
+    // Each input out of one file of several tensors; one of an element type that none takes does no harm.
+    let header = r#"{"x":{"dtype":"F64","shape":[1,12],"data_offsets":[0,96]},"flag":{"dtype":"BOOL","shape":[2],"data_offsets":[96,98]},"c":{"dtype":"C64","shape":[1],"data_offsets":[98,106]}}"#;
+    let mut bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    bytes.extend((0..12).flat_map(|n| f64::from(n).to_le_bytes()));
+    bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    std::fs::write(at("in.safetensors"), bytes).unwrap();
+    let both = [format!("x={}", at("in.safetensors")), format!("flag={}", at("in.safetensors"))];
+    let out = go([&both[0], &both[1]], &at("third"));
+    assert!(text(&out.stdout).contains("y: f32[1, 12] = 0, 1, 2, 3, 4, 5, 6, 7, …\nother: bool[2] = false, true\n"));
+
+    let golden = golden("qwen3-plain");
+    let arguments = ["run", golden.to_str().unwrap(), "--input", "input_ids=1,2,3", "--output", &at("logits.npy")];
+    let out = run(&arguments);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(std::fs::read(at("logits.npy")).unwrap().starts_with(b"\x93NUMPY"));
+    let (code, message) = error(&run(&arguments));
+    assert_eq!(code, 2);
+    assert!(message.contains("--force") && !message.contains("-o"), "{message}");
 }
 
 #[test]
