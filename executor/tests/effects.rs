@@ -113,7 +113,8 @@ fn what_the_host_gives_is_held_against_the_graph() {
         (call("double", DType::F32, &[3]), "gave F32 [2], the graph declares F32 [3]"),
         (call("double", DType::F32, &[-1, -1]), "gave F32 [2], the graph declares F32 [-1, -1]"),
         (call("double", DType::I64, &[2]), "gave F32 [2], the graph declares I64 [2]"),
-        (call("count", DType::U8, &[2]), "gave the value 300, which u8 does not hold"),
+        (call("count", DType::I8, &[2]), "gave the value 300, which i8 does not hold"),
+        (call("count", DType::U8, &[2]), "gave I64 [2], the graph declares U8 [2]"),
         (call("truth", DType::Bool, &[2]), "gave the value 2, which bool does not hold"),
     ] {
         let text = error(op, true);

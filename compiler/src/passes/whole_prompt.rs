@@ -61,6 +61,10 @@ pub fn whole_prompt(graph: &Graph) -> Result<Graph, Missed> {
     if !takes_one_token(graph) {
         return Err(whole("the graph has no input `input_ids` of one token"));
     }
+    let keeps = |id| matches!(&graph.node(id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
+    if graph.input_named(POS).is_some_and(|pos| !graph.readers(pos).is_empty()) && !graph.nodes().any(keeps) {
+        return Err(whole("it reads `pos` and keeps no cache, so that single calls all stand at the first position"));
+    }
     let order = graph.topological().ok_or_else(|| whole("the graph has a cycle"))?;
     let fault = |e: IrError| Missed { place: None, reason: e.to_string() };
     let mut widened = Widened { old: graph, new: Graph::new(), known: HashMap::new() };
@@ -434,14 +438,22 @@ mod tests {
             ("%y: f32[8, 1] = Transpose(%h) { perm = [1, 0] }", "at `y`: Transpose is not known"),
             ("%y: f32[8] = Reshape(%h) { shape = [8] }\n%z: f32[1, 8] = Add(%y, %h)", "at `z`: Add spreads"),
             ("%y: f32[9, 8] = Add(%h, %e)", "at `y`: Add combines each row of a token with another constant"),
-            ("%p: i64[1] = Reshape(%pos) { shape = [1] }", "at `p`: Reshape reads `pos`"),
             (
-                "%y: f32[1, 8] = RopeScaled(%h, %pos) { head_dim = 8, rope_dim = 8, base = 10000, interleaved = false, \
+                "%a: f32[P + 1, 8], %b: f32[P + 1, 8] = KvCache(%h, %h)\n%p: i64[1] = Reshape(%pos) { shape = [1] }",
+                "at `p`: Reshape reads `pos`",
+            ),
+            (
+                "%a: f32[P + 1, 8], %b: f32[P + 1, 8] = KvCache(%h, %h)
+                 %y: f32[1, 8] = RopeScaled(%h, %pos) { head_dim = 8, rope_dim = 8, base = 10000, interleaved = false, \
                  scaling = dynamic, factor = 2, original = 4, low = 0, high = 0, attention_factor = 1, short = [], \
                  long = [] }",
                 "at `y`: RopeScaled has frequencies that follow the length",
             ),
             ("%y: f32[1, 8] = Slice(%h) { axis = 0, start = 0, end = 1 }", "at `y`: Slice is not known"),
+            (
+                "%y: f32[1, 8] = Rope(%h, %pos) { head_dim = 8, rope_dim = 8, base = 10000 }",
+                "it reads `pos` and keeps no cache",
+            ),
         ];
         for (statements, why) in cases {
             let last = statements.rsplit('%').find(|s| s.contains(": ")).unwrap();
