@@ -45,6 +45,13 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
                 with_slice(&gain, |g| with_slice(&bias, |b| kernels::layer_norm(x, g, Some(b), eps.get(), out, team)))?
             }))
         }
+        (Op::Add | Op::Sub | Op::Mul | Op::Div, [Val::Tensor(a), b]) if is_f32(a) => {
+            let b = b.tensor(frame.caches)?;
+            if !is_f32(&b) || !pairs_up(a, &b) {
+                return Ok(None);
+            }
+            one(run.map(a, |a, out| with_slice(&b, |b| pairs(&step.op, a, b, out))))
+        }
         (Op::SwiGlu | Op::GeGlu | Op::Glu | Op::FusedSwiGlu, [Val::Tensor(gate), Val::Tensor(up)]) if is_f32(gate) => {
             let activation = match step.op {
                 Op::GeGlu => Activation::Gelu,
@@ -75,6 +82,31 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
 
 fn is_f32(t: &Tensor) -> bool {
     t.dtype() == DType::F32
+}
+
+/// Whether each element of `a` meets one of `b`: of the same shape, or a row for every row of `a`.
+fn pairs_up(a: &Tensor, b: &Tensor) -> bool {
+    a.dims() == b.dims() || (b.rank() == 1 && a.rank() > 1 && b.dims().last() == a.dims().last())
+}
+
+/// `a op b` element by element, `b` repeated for every row where it is shorter. Too little work for
+/// threads to share: memory sets the pace.
+fn pairs(op: &Op, a: &[f32], b: &[f32], out: &mut [f32]) -> std::result::Result<(), KernelError> {
+    match op {
+        Op::Add => by_row(a, b, out, |a, b| a + b),
+        Op::Sub => by_row(a, b, out, |a, b| a - b),
+        Op::Mul => by_row(a, b, out, |a, b| a * b),
+        _ => by_row(a, b, out, |a, b| a / b),
+    }
+    Ok(())
+}
+
+fn by_row(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    // Of no elements there are no rows.
+    let width = b.len().max(1);
+    for (a, out) in a.chunks(width).zip(out.chunks_mut(width)) {
+        out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = f(a, b));
+    }
 }
 
 fn activation(op: &Op) -> Option<Activation> {

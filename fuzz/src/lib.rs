@@ -113,7 +113,7 @@ fn written(graph: &Graph, raw: &RawGraph) {
     assert_eq!(RawGraph::read(&raw.write()).as_ref(), Ok(raw), "bytes are read back");
     // Symbols become -1 there, and `pos` has a type of its own.
     let fixed = |(_, v)| graph.ty(v).shape.dims().iter().all(|d| d.as_const().is_some());
-    let holds = graph.inputs().map(|(n, v)| (n, v)).all(fixed) && graph.weights().all(fixed);
+    let holds = graph.inputs().all(fixed) && graph.weights().all(fixed);
     if !holds || graph.input_named(tallow_ir::POS).is_some() {
         return;
     }
