@@ -148,6 +148,17 @@ impl Cache {
         }
     }
 
+    /// The shape of [`Cache::tensor`].
+    pub fn dims(&self, part: Part) -> Vec<usize> {
+        let Side { data, layout } = &self.sides[part as usize];
+        let (width, batch) = layout.map_or((0, None), |l| (l.width, l.batch));
+        let rows = data.len() / width.max(1);
+        match batch {
+            None => vec![rows, width],
+            Some([batch, heads]) => vec![batch, heads, rows, width / (batch * heads).max(1)],
+        }
+    }
+
     /// Forgets everything past the first `tokens` tokens.
     pub fn truncate(&mut self, tokens: usize) {
         for side in &mut self.sides {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tallow_compiler::{Plan, lower, passes};
 use tallow_ir::verify::Verified;
-use tallow_ir::{Graph, TensorType};
+use tallow_ir::{DType, Graph, TensorType};
 
 /// The name of the output that holds logits.
 pub const LOGITS: &str = "logits";
@@ -64,6 +64,9 @@ pub(crate) struct Loaded {
     pub plan: Plan,
     /// Weights and results of the prelude, by buffer.
     pub fixed: Vec<Option<Val>>,
+    /// The element types by buffer, where some sizes are told only by running: rules are then asked
+    /// again, with the real sizes.
+    pub unsettled: Option<Vec<DType>>,
 }
 
 /// A verified graph with its weights, lowered: shared by sessions and threads.
@@ -155,6 +158,20 @@ fn lower_last(graph: &Graph) -> Result<Plan> {
     Ok(lower(&verified)?)
 }
 
+/// The element types by buffer, if a size of the plan is told only by running.
+fn unsettled(plan: &Plan) -> Option<Vec<DType>> {
+    let made = plan.prelude.iter().chain(&plan.steps).flat_map(|s| s.results.iter().zip(&s.types));
+    let inputs = plan.inputs.iter().map(|i| (&i.buffer, &i.ty));
+    let all = || inputs.clone().chain(plan.weights.iter().map(|w| (&w.buffer, &w.ty))).chain(made.clone());
+    let open = |ty: &TensorType| ty.shape.dims().iter().any(|d| d.symbols().iter().any(|s| s.starts_with('?')));
+    if !all().any(|(_, ty)| open(ty)) {
+        return None;
+    }
+    let mut types = vec![DType::F32; plan.buffers as usize];
+    all().for_each(|(buffer, ty)| types[buffer.0 as usize] = ty.dtype);
+    Some(types)
+}
+
 fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
     let mut fixed: Vec<Option<Val>> = vec![None; plan.buffers as usize];
     for w in &plan.weights {
@@ -176,5 +193,6 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
             fixed[buffer.0 as usize] = Some(value);
         }
     }
-    Ok(Loaded { plan, fixed })
+    let unsettled = unsettled(&plan);
+    Ok(Loaded { plan, fixed, unsettled })
 }

@@ -3,14 +3,15 @@
 use crate::cache::Cache;
 use crate::cpu;
 use crate::error::{ExecutorError, Result};
+use crate::interpreter::layout::operand;
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::program::{Engine, LOGITS, Program};
 use crate::value::{Val, element};
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
-use tallow_compiler::PlanInput;
-use tallow_ir::{Bindings, DType as IrType, Dim, PAST, POS, SEQUENCE};
+use tallow_compiler::{PlanInput, Step};
+use tallow_ir::{Bindings, DType as IrType, Dim, PAST, POS, SEQUENCE, Shape, TensorType};
 
 /// Which rows of the logits to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +250,9 @@ impl Session {
                 let at = b.0 as usize;
                 operands.extend(buffers[at].clone().or_else(|| loaded.fixed[at].clone()));
             }
+            if let Some(types) = &loaded.unsettled {
+                refit(step, &operands, types, frame.caches)?;
+            }
             // Dropped before the step runs, so that its storage can be used again.
             for b in &step.frees {
                 buffers[b.0 as usize] = None;
@@ -324,6 +328,22 @@ impl Session {
             });
         }
         Ok((given, bindings))
+    }
+}
+
+/// Asks the rule of a step again, with the sizes that running told.
+fn refit(step: &Step, operands: &[Val], dtypes: &[IrType], caches: &[Cache]) -> Result<()> {
+    let types = operands
+        .iter()
+        .zip(&step.operands)
+        .map(|(value, buffer)| {
+            let dims = value.dims(caches)?.into_iter().map(|n| Dim::constant(n as i64));
+            Ok(TensorType::new(dtypes[buffer.0 as usize], Shape::new(dims)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    match step.op.infer(&types) {
+        Ok(_) => Ok(()),
+        Err(cause) => Err(operand(step, format!("{cause} (sizes that only running told)"))),
     }
 }
 

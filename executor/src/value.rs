@@ -19,6 +19,15 @@ pub(crate) enum Val {
 }
 
 impl Val {
+    /// The sizes.
+    pub fn dims(&self, caches: &[Cache]) -> Result<Vec<usize>> {
+        Ok(match self {
+            Val::Tensor(t) => t.dims().to_vec(),
+            Val::Weight(w) => w.view()?.shape.iter().map(|&n| n as usize).collect(),
+            Val::Cache(cache, part) => caches[*cache as usize].dims(*part),
+        })
+    }
+
     /// The values as a tensor: weights are decoded, cache rows copied.
     pub fn tensor(&self, caches: &[Cache]) -> Result<Tensor> {
         match self {

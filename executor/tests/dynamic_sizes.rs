@@ -133,3 +133,50 @@ fn empty_operands_and_far_sizes_neither_stop_nor_fill_the_machine() {
     let size = Op::Interpolate { mode: Interpolation::Bilinear, scale: 1e12.into() };
     fails(size, &["1, 1, H, H"], &[&[1, 1, 2, 2]], "elements are possible");
 }
+
+/// Two counts that only running tells have the same symbol, and need not be equal.
+#[test]
+fn counts_that_part_when_running_are_refused_by_the_rule() {
+    let text = "graph {
+      input %boxes: f32[N, 4]
+      input %p: f32[N]
+      input %q: f32[N]
+      input %x: f32[N, 2]
+      %i: i64[?kept] = NonMaxSuppression(%boxes, %p) { iou = 0.5, score = 0.1, limit = 0 }
+      %j: i64[?kept] = NonMaxSuppression(%boxes, %q) { iou = 0.5, score = 0.1, limit = 0 }
+      %a: f32[?kept, 2] = Gather(%x, %i) { axis = 0 }
+      %b: f32[?kept, 2] = Gather(%x, %j) { axis = 0 }
+      %y: f32[?kept, 2] = SwiGlu(%a, %b)
+      output y = %y
+    }";
+    let graph = tallow_ir::verify::verify(tallow_ir::text::parse(text).unwrap()).unwrap();
+    let device = tallow_executor::Device::Cpu;
+    let tensor = |values: &[f32], dims: &[usize]| tallow_executor::Tensor::from_slice(values, dims, &device).unwrap();
+    for engine in [Engine::Reference, Engine::Cpu] {
+        let options = ProgramOptions { engine, threads: 1, ..ProgramOptions::default() };
+        let program = std::sync::Arc::new(Program::new(&graph, std::sync::Arc::new(NoWeights), options).unwrap());
+        let run = |q: [f32; 2]| {
+            let inputs = [
+                ("boxes".to_owned(), tensor(&[0.0, 0.0, 1.0, 1.0, 5.0, 5.0, 6.0, 6.0], &[2, 4])),
+                ("p".to_owned(), tensor(&[0.9, 0.8], &[2])),
+                ("q".to_owned(), tensor(&q, &[2])),
+                ("x".to_owned(), tensor(&[1.0, 2.0, 3.0, 4.0], &[2, 2])),
+            ];
+            Session::new(program.clone()).run(&inputs, Rows::All)
+        };
+        assert_eq!(run([0.9, 0.8]).unwrap()[0].1.dims(), [2, 2]);
+        let error = run([0.9, 0.0]).unwrap_err().to_string();
+        assert!(error.starts_with("SwiGlu at `y`: ") && error.contains("sizes that only running told"), "{error}");
+    }
+}
+
+/// Candle walks over eight dimensions; more are refused by name where it would have to.
+#[test]
+fn more_dimensions_than_the_tensor_library_walks_are_refused() {
+    let nine = "1, 1, 2, 1, 1, 1, 1, 1, 2";
+    let dims = [1, 1, 2, 1, 1, 1, 1, 1, 2];
+    for op in [Op::Softmax { dim: -1 }, Op::NanToNum { nan: 0.0.into(), posinf: 0.0.into(), neginf: 0.0.into() }] {
+        fails(op, &[nine], &[&dims], "an operand of 9 dimensions is not supported");
+    }
+    gives(Op::Floor, &[nine], &[&dims], "f32[1, 1, 2, 1, 1, 1, 1, 1, 2]", &dims);
+}

@@ -4,9 +4,9 @@ use super::layout::operand;
 use crate::error::Result;
 use tallow_compiler::Step;
 
-/// The most elements of a result: 8 GiB of `f32`. A graph is foreign input, and a few bytes of it
+/// The most elements of a result: 1 GiB of `f32`. A graph is foreign input, and a few bytes of it
 /// can ask for any size.
-pub(crate) const MAX_ELEMENTS: usize = 1 << 31;
+pub(crate) const MAX_ELEMENTS: usize = 1 << 28;
 
 /// The number of elements of a result of these sizes. Empty dimensions count as 1 against the limit,
 /// so that each size is bounded too.
@@ -50,11 +50,11 @@ mod tests {
         let step = super::super::host::testing::step(Op::Neg);
         assert_eq!(elements(&step, &[]).unwrap(), 1);
         assert_eq!(elements(&step, &[2, 3]).unwrap(), 6);
-        assert_eq!(elements(&step, &[1 << 31]).unwrap(), MAX_ELEMENTS);
-        assert_eq!(elements(&step, &[0, 1 << 31]).unwrap(), 0);
-        for dims in [&[(1 << 31) + 1][..], &[1 << 16, 1 << 16], &[usize::MAX, usize::MAX], &[0, usize::MAX]] {
+        assert_eq!(elements(&step, &[MAX_ELEMENTS]).unwrap(), MAX_ELEMENTS);
+        assert_eq!(elements(&step, &[0, MAX_ELEMENTS]).unwrap(), 0);
+        for dims in [&[MAX_ELEMENTS + 1][..], &[1 << 16, 1 << 16], &[usize::MAX, usize::MAX], &[0, usize::MAX]] {
             let error = elements(&step, dims).unwrap_err().to_string();
-            assert!(error.contains("at most 2147483648 elements"), "{error}");
+            assert!(error.contains("at most 268435456 elements"), "{error}");
         }
         assert_eq!(grown(&step, 5, 2, &[1, 3]).unwrap(), 14);
         assert!(grown(&step, usize::MAX, 2, &[]).is_err());

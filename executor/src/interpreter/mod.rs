@@ -53,12 +53,30 @@ pub(crate) struct Frame<'a> {
     pub host: Option<&'a dyn HostFunctions>,
 }
 
+/// The most dimensions over which Candle walks: with more it panics.
+const CANDLE_RANK: usize = 8;
+
+/// Whether the operation is computed without Candle's walks over strides.
+fn takes_any_rank(op: &Op) -> bool {
+    let tag = op.tag();
+    // Operations of flat vectors, and those that only give another shape.
+    (213..=250).contains(&tag) || matches!(op, Op::Reshape { .. })
+}
+
 /// Runs one step.
 pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Result<Vec<Val>> {
     if let (Op::KvCache, Some(cache)) = (&step.op, step.cache) {
         return kv_cache(step, operands, cache, frame);
     }
     let tensors: Vec<Tensor> = operands.iter().map(|v| widened(v.tensor(frame.caches)?)).collect::<Result<_>>()?;
+    if let Some(t) = tensors.iter().find(|t| t.rank() > CANDLE_RANK).filter(|_| !takes_any_rank(&step.op)) {
+        return Err(ExecutorError::Unsupported {
+            op: step.op.name(),
+            place: step.name.clone(),
+            what: format!("an operand of {} dimensions", t.rank()),
+            cure: format!("flatten some, so that {CANDLE_RANK} are left"),
+        });
+    }
     Ok(compute(step, &tensors, frame)?.into_iter().map(Val::Tensor).collect())
 }
 
