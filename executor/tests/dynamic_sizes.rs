@@ -170,6 +170,13 @@ fn counts_that_part_when_running_are_refused_by_the_rule() {
     }
 }
 
+#[test]
+fn parts_of_nothing_are_empty() {
+    gives(Op::Slice { axis: 1, start: 5, end: 5 }, &["N, 5, 4"], &[&[0, 5, 4]], "f32[N, 0, 4]", &[0, 0, 4]);
+    gives(Op::Slice { axis: 1, start: 4, end: 5 }, &["N, 5, 4"], &[&[0, 5, 4]], "f32[N, 1, 4]", &[0, 1, 4]);
+    gives(Op::Slice { axis: 0, start: 3, end: 3 }, &["3, 4"], &[&[3, 4]], "f32[0, 4]", &[0, 4]);
+}
+
 /// Candle walks over eight dimensions; more are refused by name where it would have to.
 #[test]
 fn more_dimensions_than_the_tensor_library_walks_are_refused() {

@@ -21,11 +21,21 @@ pub(super) fn split(x: &Tensor, axis: usize, sizes: &[u32]) -> Result<Vec<Tensor
     sizes
         .iter()
         .map(|&n| {
-            let part = x.narrow(axis, at, n as usize)?.contiguous()?;
+            let part = part(x, axis, at, n as usize)?;
             at += n as usize;
             Ok(part)
         })
         .collect()
+}
+
+/// `len` elements from `start` on along `axis`, copied. Candle cannot copy a part without elements
+/// that begins at the end.
+fn part(x: &Tensor, axis: usize, start: usize, len: usize) -> Result<Tensor> {
+    let part = x.narrow(axis, start, len)?;
+    match part.elem_count() {
+        0 => Ok(Tensor::zeros(part.shape(), part.dtype(), part.device())?),
+        _ => Ok(part.contiguous()?),
+    }
 }
 
 /// Equal parts.
@@ -46,7 +56,7 @@ pub(super) fn slice(step: &Step, x: &Tensor, axis: usize, start: i64, end: i64) 
     if !(0 <= from && from <= to && to <= size) {
         return Err(operand(step, format!("{start}..{end} lies outside dimension {axis} of {:?}", x.dims())));
     }
-    Ok(x.narrow(axis, from as usize, (to - from) as usize)?.contiguous()?)
+    part(x, axis, from as usize, (to - from) as usize)
 }
 
 /// Rows of `table` by id. Float ids must be whole.
