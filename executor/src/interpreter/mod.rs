@@ -209,12 +209,8 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::NonMaxSuppression { .. } => one(detection::suppression(step, &x[0], &x[1])),
         Op::HostCall { .. } => one(host_call::host_call(step, x, frame)),
 
-        Op::KvCache => Err(ExecutorError::Unsupported {
-            op: step.op.name(),
-            place: step.name.clone(),
-            what: "this operation".into(),
-            cure: "use a graph without it".into(),
-        }),
+        // `step` runs it where a session has caches; what runs once has none.
+        Op::KvCache => Err(layout::operand(step, "there is no cache outside a session".into())),
     }
 }
 
