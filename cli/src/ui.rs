@@ -163,11 +163,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = row
             .iter()
             .enumerate()
-            .map(
-                |(c, text)| {
-                    if right[c] { format!("{text:>w$}", w = widths[c]) } else { format!("{text:<w$}", w = widths[c]) }
-                },
-            )
+            .map(|(c, text)| {
+                // A width in a format string has its own limit, and names have none.
+                let fill = " ".repeat(widths[c].saturating_sub(text.chars().count()));
+                if right[c] { format!("{fill}{text}") } else { format!("{text}{fill}") }
+            })
             .collect();
         out.push_str(cells.join("  ").trim_end());
         out.push('\n');

@@ -88,28 +88,33 @@ impl Cache {
             [batch, heads, count, _] => (rows.permute((2, 0, 1, 3))?.contiguous()?, count, Some([batch, heads])),
             _ => return Ok(Err(format!("cache rows of shape {:?}, expected [S, …] or [B, heads, S, …]", rows.dims()))),
         };
+        let width = rows.dims()[1..].iter().product();
         if count == 0 {
+            // No rows, whose form is known all the same.
+            let layout = Layout { batch, width, per_token: 0 };
+            self.sides[part as usize].layout.get_or_insert(layout);
             return Ok(Ok(()));
         }
         if tokens == 0 || count % tokens != 0 {
             return Ok(Err(format!("{count} cache rows do not divide into {tokens} tokens")));
         }
-        let layout = Layout { batch, width: rows.elem_count() / count, per_token: count / tokens };
+        let layout = Layout { batch, width, per_token: count / tokens };
         let side = &mut self.sides[part as usize];
         let bytes = rows.dtype() == DType::U8;
+        // The first rows, of a form that calls without rows may have told.
+        if side.layout.is_none_or(|l| l.per_token == 0 && (l.batch, l.width) == (batch, width)) {
+            side.layout = Some(layout);
+            side.data = match (bytes, self.half) {
+                (true, _) => Data::Bytes(Vec::new()),
+                (false, true) => Data::F16(Vec::new()),
+                (false, false) => Data::F32(Vec::new()),
+            };
+        }
         match side.layout {
-            None => {
-                side.layout = Some(layout);
-                side.data = match (bytes, self.half) {
-                    (true, _) => Data::Bytes(Vec::new()),
-                    (false, true) => Data::F16(Vec::new()),
-                    (false, false) => Data::F32(Vec::new()),
-                };
-            }
             Some(before) if before != layout => {
                 return Ok(Err(format!("cache rows come as {layout:?}, after rows that came as {before:?}")));
             }
-            Some(_) => {}
+            _ => {}
         }
         match &mut side.data {
             Data::F32(data) => with_slice(&rows, |rows| data.extend_from_slice(rows))?,
@@ -216,6 +221,16 @@ mod tests {
         cache.truncate(1);
         let flat = cache.tensor(Part::Key).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert_eq!(flat, [1.0, 2.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn no_rows_have_a_form_too() {
+        let mut cache = Cache::new(false);
+        cache.append(Part::Key, &rows(&[], &[0, 4]), 0).unwrap().unwrap();
+        assert_eq!(cache.tensor(Part::Key).unwrap().dims(), [0, 4]);
+        cache.append(Part::Key, &rows(&[1.0; 8], &[2, 4]), 1).unwrap().unwrap();
+        assert_eq!(cache.tensor(Part::Key).unwrap().dims(), [2, 4]);
+        assert!(cache.append(Part::Key, &rows(&[1.0; 3], &[1, 3]), 1).unwrap().is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::cache::{Data, Part};
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::attention::numbers;
 use crate::interpreter::layout::{ids_of, operand};
-use crate::interpreter::limits::elements;
+use crate::interpreter::limits::{self, elements};
 use crate::interpreter::{Frame, rope as positions};
 use crate::kernels::activation::{Activation, activate, gated};
 use crate::kernels::attention::attention as attend;
@@ -188,12 +188,14 @@ impl Run<'_> {
             Some(last) if *last == k => *last = n,
             _ => return Err(operand(self.step, format!("x has shape {:?}, expected rows of {k}", x.dims()))),
         }
+        limits::product(self.step, &dims)?;
         Ok((dims.iter().rev().skip(1).product(), dims))
     }
 
     fn embed(&self, ids: &Tensor, weight: &Weight) -> Result<Tensor> {
         let w = self.rows(weight)?;
         let rows = ids_of(self.step, ids, w.rows())?;
+        limits::product(self.step, &[rows.len(), w.k()])?;
         let mut out = vec![0f32; rows.len() * w.k()];
         self.check(gather_rows(&w, &rows, &mut out, self.team))?;
         let mut dims = ids.dims().to_vec();

@@ -113,7 +113,19 @@ impl Session {
                     name: LOGITS.into(),
                     cause: "is no output of this graph; run it by its inputs".into(),
                 };
-                parts.push(logits.ok_or_else(missing)?.1);
+                let logits = logits.ok_or_else(missing)?.1;
+                let wanted = if rows == Rows::All { chunk.len() } else { 1 };
+                let last = logits.dims().first().copied().unwrap_or(0);
+                if logits.rank() != 2 || last < wanted || logits.dtype() != DType::F32 {
+                    let found = format!("is {:?} {:?}", logits.dtype(), logits.dims());
+                    return Err(ExecutorError::Input {
+                        name: LOGITS.into(),
+                        cause: format!(
+                            "{found}, where text needs f32 [tokens, vocabulary]; run the graph by its inputs"
+                        ),
+                    });
+                }
+                parts.push(logits);
             }
             match (rows, parts.pop()) {
                 (Rows::All, Some(last)) if !parts.is_empty() => {
@@ -321,14 +333,24 @@ impl Session {
         let mut found = found.into_iter();
         let mut given = Vec::with_capacity(plan.inputs.len());
         for input in &plan.inputs {
-            given.push(match found.next() {
-                _ if input.name == POS => Tensor::new(self.past as i64, &Device::Cpu)?,
-                Some(tensor) => as_type(input.ty.dtype, &tensor)?.map_err(|cause| fault(&input.name, cause))?,
-                None => return Err(fault(&input.name, "is missing".into())),
-            });
+            if input.name == POS {
+                given.push(position(input, self.past)?);
+            } else if let Some(tensor) = found.next() {
+                given.push(as_type(input.ty.dtype, &tensor)?.map_err(|cause| fault(&input.name, cause))?);
+            }
         }
         Ok((given, bindings))
     }
+}
+
+/// The injected number of cached tokens, in the declared form of one number.
+fn position(input: &PlanInput, past: usize) -> Result<Tensor> {
+    let dims = input.ty.shape.dims();
+    if !input.ty.dtype.is_integer() || dims.iter().any(|d| d.as_const() != Some(1)) {
+        let cause = format!("is declared as {}; the session fills in one whole number, i64[]", input.ty);
+        return Err(ExecutorError::Input { name: POS.into(), cause });
+    }
+    Ok(Tensor::from_vec(vec![past as i64], vec![1; dims.len()], &Device::Cpu)?)
 }
 
 /// Asks the rule of a step again, with the sizes that running told.

@@ -154,3 +154,15 @@ fn inputs_that_do_not_fit_are_named_with_what_was_expected() {
     let text = s.run(&given(7, 3), Rows::All).unwrap_err().to_string();
     assert!(text.contains("input `a`: has shape [7, 2], expected f32[3*N + 1, 2] where N = 3"), "{text}");
 }
+
+#[test]
+fn the_injected_position_may_stand_anywhere_and_is_one_number() {
+    let graph = "graph { input %pos: i64[] input %x: f32[S] %y: i64[] = Neg(%pos) output y = %y output x = %x }";
+    let mut s = session(graph, Engine::Cpu, CacheType::Auto);
+    let made = run(&mut s, &[("x", tensor(&[3], 1))]);
+    assert_eq!((made[0].to_scalar::<i64>().unwrap(), made[1].dims()), (0, &[3][..]));
+    let graph = "graph { input %pos: i64[3] input %x: f32[S] %y: i64[3] = Neg(%pos) output y = %y output x = %x }";
+    let error = session(graph, Engine::Cpu, CacheType::Auto).run(&[("x".into(), tensor(&[3], 1))], Rows::All);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("input `pos`: is declared as i64[3]"), "{error}");
+}

@@ -297,6 +297,8 @@ fn widen(op: &Op, roles: &[Role], types: &[&TensorType], results: &[TensorType])
                     refused("has frequencies that follow the length of the call")
                 }
                 _ if !(2..=3).contains(&rank) => refused("turns a tensor with a batch dimension"),
+                // Rows of rank 2 are the heads of one token; of rank 3 the first dimension counts tokens.
+                _ if rank == 3 && !is_const(types[0], 0, 1) => refused("turns several positions for each token"),
                 _ => same(),
             }
         }
@@ -307,10 +309,14 @@ fn widen(op: &Op, roles: &[Role], types: &[&TensorType], results: &[TensorType])
         | Op::SdpaCross { .. }
         | Op::SdpaWindow { .. }
         | Op::FlashAttention { .. }
-        | Op::Attention { .. } => attention(op, roles, rank),
+        | Op::Attention { .. } => attention(op, roles, types),
         // The list above is what is proved; whatever else there is or will be runs one token a call.
         _ => refused("is not known to treat tokens on their own"),
     }
+}
+
+fn is_const(ty: &TensorType, axis: usize, size: i64) -> bool {
+    ty.shape.dims().get(axis).and_then(Dim::as_const) == Some(size)
 }
 
 fn is_first(dim: i64, rank: usize) -> bool {
@@ -351,11 +357,31 @@ fn reshape(result: &TensorType) -> Widening {
 
 /// Over the cache, each query of a one-token call sees every row up to its own token: causal. Over
 /// anything that is the same for all tokens, each sees all of it.
-fn attention(op: &Op, roles: &[Role], rank: usize) -> Widening {
+fn attention(op: &Op, roles: &[Role], types: &[&TensorType]) -> Widening {
     use Role::{Cached, Fixed, Tokens};
     let refused = |why: &str| Err(format!("{} {why}", op.name()));
-    if rank != 2 {
+    if types.iter().take(3).any(|t| t.shape.rank() != 2) {
         return refused("has a batch dimension");
+    }
+    let (heads, kv_heads, head_dim) = match *op {
+        Op::Sdpa { heads, kv_heads, head_dim, .. }
+        | Op::FlashAttention { heads, kv_heads, head_dim }
+        | Op::Attention { heads, kv_heads, head_dim, .. } => (heads, kv_heads, head_dim),
+        Op::SdpaCross { heads, head_dim } | Op::SdpaWindow { heads, head_dim, .. } => (heads, heads, head_dim),
+        _ => return refused("is no attention"),
+    };
+    // How many queries or keys a tensor holds.
+    let count = |ty: &TensorType, heads: u32| {
+        ty.shape.elements()?.div_exact(&Dim::constant(i64::from(heads).checked_mul(head_dim.into())?))
+    };
+    if count(types[0], heads) != Some(Dim::constant(1)) {
+        return refused("has several queries for each token");
+    }
+    let so_far = Dim::symbol(tallow_ir::PAST).add(&Dim::constant(1));
+    for (role, ty) in roles.iter().zip(types).skip(1).take(2) {
+        if *role == Cached && count(ty, kv_heads) != so_far {
+            return refused("has several keys for each token");
+        }
     }
     let over_cache = match roles {
         [Tokens, Cached, Cached] => true,
@@ -450,6 +476,26 @@ mod tests {
                 "at `y`: RopeScaled has frequencies that follow the length",
             ),
             ("%y: f32[1, 8] = Slice(%h) { axis = 0, start = 0, end = 1 }", "at `y`: Slice is not known"),
+            (
+                "%r: f32[2, 4] = Reshape(%h) { shape = [2, 4] }
+                 %a: f32[2*P + 2, 4], %b: f32[2*P + 2, 4] = KvCache(%r, %r)
+                 %q: f32[1, 4] = Slice(%h) { axis = 1, start = 0, end = 4 }
+                 %y: f32[1, 4] = Sdpa(%q, %a, %b) { heads = 1, kv_heads = 1, head_dim = 4, causal = false }",
+                "at `y`: Sdpa has several keys for each token",
+            ),
+            (
+                "%a: f32[P + 1, 8], %b: f32[P + 1, 8] = KvCache(%h, %h)
+                 %e2: f32[1, 16] = Concat(%h, %h) { axis = 1 }
+                 %r: f32[2, 8] = Reshape(%e2) { shape = [2, 8] }
+                 %y: f32[2, 8] = SdpaWindow(%r, %a, %b) { heads = 1, head_dim = 8, window = 3 }",
+                "at `y`: SdpaWindow has several queries for each token",
+            ),
+            (
+                "%a: f32[P + 1, 8], %b: f32[P + 1, 8] = KvCache(%h, %h)
+                 %r: f32[2, 1, 4] = Reshape(%h) { shape = [2, 1, 4] }
+                 %y: f32[2, 1, 4] = Rope(%r, %pos) { head_dim = 4, rope_dim = 4, base = 10000 }",
+                "at `y`: Rope turns several positions for each token",
+            ),
             (
                 "%y: f32[1, 8] = Rope(%h, %pos) { head_dim = 8, rope_dim = 8, base = 10000 }",
                 "it reads `pos` and keeps no cache",

@@ -88,7 +88,7 @@ pub(super) fn binary(step: &Step, op: &Op, a: &Tensor, b: &Tensor) -> Result<Ten
 pub(super) fn gated(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     let (gate, up) = match x {
         [gate, up] => (gate.clone(), up.clone()),
-        _ => (matrix::matmul(&x[0], &x[1])?, matrix::matmul(&x[0], &x[2])?),
+        _ => (matrix::matmul(step, &x[0], &x[1])?, matrix::matmul(step, &x[0], &x[2])?),
     };
     let activation = match step.op {
         Op::GeGlu => Op::Gelu { approximate: false },
@@ -97,7 +97,7 @@ pub(super) fn gated(step: &Step, x: &[Tensor]) -> Result<Tensor> {
     };
     let y = (real(step, &activation, &gate)? * up)?;
     match x.get(3) {
-        Some(down) => matrix::matmul(&y, down),
+        Some(down) => matrix::matmul(step, &y, down),
         None => Ok(y),
     }
 }

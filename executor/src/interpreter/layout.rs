@@ -38,6 +38,16 @@ fn part(x: &Tensor, axis: usize, start: usize, len: usize) -> Result<Tensor> {
     }
 }
 
+/// Operands one after another along `axis`.
+pub(super) fn concat(step: &Step, x: &[Tensor], axis: usize) -> Result<Tensor> {
+    let mut dims = x.first().map_or(Vec::new(), |t| t.dims().to_vec());
+    if let Some(size) = dims.get_mut(axis) {
+        *size = x.iter().map(|t| t.dims().get(axis).copied().unwrap_or(0)).sum();
+    }
+    super::limits::product(step, &dims)?;
+    Ok(Tensor::cat(x, axis)?)
+}
+
 /// Equal parts.
 pub(super) fn chunk(x: &Tensor, axis: usize, chunks: usize) -> Result<Vec<Tensor>> {
     let size = (x.dim(axis)? / chunks.max(1)) as u32;
@@ -64,6 +74,7 @@ pub(super) fn token_embed(step: &Step, ids: &Tensor, table: &Tensor) -> Result<T
     let rows = ids_of(step, ids, table.dim(0)?)?;
     let mut dims = ids.dims().to_vec();
     dims.push(table.dim(1)?);
+    super::limits::product(step, &dims)?;
     let index = Tensor::from_vec(rows, ids.elem_count(), table.device())?;
     Ok(table.index_select(&index, 0)?.reshape(dims)?)
 }

@@ -8,6 +8,20 @@ use tallow_compiler::Step;
 /// can ask for any size.
 pub(crate) const MAX_ELEMENTS: usize = 1 << 28;
 
+/// The most elements of a product with a matrix, which logits of long texts may reach.
+const MAX_PRODUCT: usize = 1 << 31;
+
+/// Refuses a product of these sizes that is too large.
+///
+/// # Errors
+/// More than 2³¹ elements.
+pub(crate) fn product(step: &Step, dims: &[usize]) -> Result<()> {
+    match dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1))) {
+        Some(n) if n <= MAX_PRODUCT => Ok(()),
+        _ => Err(operand(step, format!("the product {dims:?} has more than {MAX_PRODUCT} elements"))),
+    }
+}
+
 /// The number of elements of a result of these sizes. Empty dimensions count as 1 against the limit,
 /// so that each size is bounded too.
 ///

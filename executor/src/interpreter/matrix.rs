@@ -2,27 +2,28 @@
 
 use super::host::{tensor, values};
 use super::layout::operand;
-use super::limits::elements;
+use super::limits::{self, elements};
 use crate::error::Result;
 use candle_core::{D, Tensor};
 use tallow_compiler::Step;
 
 /// x `[…, K]` times W `[N, K]` transposed.
-pub(super) fn matmul(x: &Tensor, w: &Tensor) -> Result<Tensor> {
+pub(super) fn matmul(step: &Step, x: &Tensor, w: &Tensor) -> Result<Tensor> {
     let mut dims = x.dims().to_vec();
     let k = x.dim(D::Minus1)?;
     if let Some(last) = dims.last_mut() {
         *last = w.dim(0)?;
     }
+    limits::product(step, &dims)?;
     let rows: usize = dims.iter().rev().skip(1).product();
     let y = x.contiguous()?.reshape((rows, k))?.matmul(&w.t()?)?;
     Ok(y.reshape(dims)?)
 }
 
 /// `x·Wᵀ + (alpha/rank) · x·Aᵀ·Bᵀ`.
-pub(super) fn lora(x: &[Tensor], rank: u32, alpha: f32) -> Result<Tensor> {
-    let low = matmul(&matmul(&x[0], &x[2])?, &x[3])?;
-    Ok((matmul(&x[0], &x[1])? + (low * f64::from(alpha / rank as f32))?)?)
+pub(super) fn lora(step: &Step, x: &[Tensor], rank: u32, alpha: f32) -> Result<Tensor> {
+    let low = matmul(step, &matmul(step, &x[0], &x[2])?, &x[3])?;
+    Ok((matmul(step, &x[0], &x[1])? + (low * f64::from(alpha / rank as f32))?)?)
 }
 
 /// Each value of `a` times all of `b`, as a block in its place.

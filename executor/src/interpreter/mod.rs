@@ -83,9 +83,11 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
 fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tensor>> {
     let one = |t: Result<Tensor>| t.map(|t| vec![t]);
     match &step.op {
-        Op::Matmul => one(matrix::matmul(&x[0], &x[1])),
-        Op::LoraApply { rank, alpha } => one(matrix::lora(x, *rank, alpha.get())),
-        Op::FusedNormMatmul { eps } => one(norm::rms(&x[0], &x[1], eps.get()).and_then(|n| matrix::matmul(&n, &x[2]))),
+        Op::Matmul => one(matrix::matmul(step, &x[0], &x[1])),
+        Op::LoraApply { rank, alpha } => one(matrix::lora(step, x, *rank, alpha.get())),
+        Op::FusedNormMatmul { eps } => {
+            one(norm::rms(&x[0], &x[1], eps.get()).and_then(|n| matrix::matmul(step, &n, &x[2])))
+        }
 
         Op::Add | Op::Mul | Op::Sub | Op::Div => one(elementwise::binary(step, &step.op, &x[0], &x[1])),
         Op::FlowStep => {
@@ -123,7 +125,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
             one(Ok(x[0].permute(dims)?.contiguous()?))
         }
         Op::Reshape { shape } => one(layout::reshape(step, &x[0], shape)),
-        Op::Concat { axis } => one(Ok(Tensor::cat(x, *axis as usize)?)),
+        Op::Concat { axis } => one(layout::concat(step, x, *axis as usize)),
         Op::Split { axis, sizes } => layout::split(&x[0], *axis as usize, sizes),
         Op::Chunk { axis, chunks } => layout::chunk(&x[0], *axis as usize, *chunks as usize),
         Op::Slice { axis, start, end } => one(layout::slice(step, &x[0], *axis as usize, *start, *end)),

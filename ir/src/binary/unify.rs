@@ -13,6 +13,8 @@ const MOST: usize = 256;
 const MOST_TRIED: usize = 100_000;
 /// The most that one operation may put together at once.
 const AT_ONCE: usize = 3;
+/// Operations of more operands are left as they are: each trial looks at all of them.
+const MOST_OPERANDS: usize = 16;
 
 /// Symbols of dynamic dimensions, and what became of them.
 #[derive(Default)]
@@ -25,6 +27,9 @@ impl Unifier {
     /// The results of `op` once the fewest dynamic dimensions of its operands are equal to others, and
     /// `graph` with all its types changed so; `None` where no such choice makes the operands fit.
     pub(super) fn settle(&mut self, graph: &mut Graph, op: &Op, types: &[TensorType]) -> Option<Vec<TensorType>> {
+        if types.len() > MOST_OPERANDS {
+            return None;
+        }
         let candidates = candidates(types);
         for count in 1..=AT_ONCE.min(candidates.len()) {
             let mut chosen: Vec<usize> = (0..count).collect();
