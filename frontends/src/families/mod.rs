@@ -14,6 +14,7 @@ pub use error::{FamilyError, Misshapen, TensorFaults};
 pub use settings::{MOST_LAYERS, Settings};
 pub use shapes::{TensorShapes, dtype_of};
 
+use crate::nearest::nearest;
 use decoder::{DecoderSpec, gemma, llama};
 use std::collections::HashSet;
 use tallow_format::Config;
@@ -180,29 +181,6 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// The name with the fewest edits from `wanted`, if at most a third of it must change.
-fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
-    let wanted: Vec<char> = wanted.to_lowercase().chars().take(100).collect();
-    let (best, edits) = names.iter().map(|n| (*n, distance(&wanted, n))).min_by_key(|(_, d)| *d)?;
-    (edits <= (wanted.len() / 3).max(1)).then_some(best)
-}
-
-/// The number of insertions, removals and replacements between two texts (Levenshtein).
-fn distance(a: &[char], b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let cost = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = cost.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,15 +192,5 @@ mod tests {
         assert!(names.iter().all(|n| canonical_type(n).is_some()));
         assert_eq!(canonical_type("gemma3_text"), Some("gemma3"));
         assert_eq!(canonical_type("Llama"), None);
-    }
-
-    #[test]
-    fn near_names_are_suggested_and_far_ones_are_not() {
-        let names = known_types();
-        assert_eq!(nearest("lama", &names), Some("llama"));
-        assert_eq!(nearest("Mistrl", &names), Some("mistral"));
-        assert_eq!(nearest("qwen_3", &names), Some("qwen3"));
-        assert_eq!(nearest("resnet", &names), None);
-        assert_eq!(nearest("", &names), None);
     }
 }
