@@ -6,6 +6,8 @@ use super::limits;
 use crate::error::Result;
 use candle_core::{DType, Tensor, WithDType};
 use tallow_compiler::Step;
+use tallow_ir::DType as IrType;
+use tallow_ir::ops::Real;
 
 /// Elements along a dimension, which the shape of `index` replaces.
 pub(super) fn gather(step: &Step, x: &Tensor, index: &Tensor, a: i32) -> Result<Tensor> {
@@ -93,4 +95,16 @@ pub(super) fn iota(step: &Step, x: &Tensor, a: i32) -> Result<Tensor> {
     let size = x.dims()[axis(step, x.rank(), a.into())?];
     limits::elements(step, &[size])?;
     tensor((0..size as i64).collect(), &[size])
+}
+
+/// The values of the payload in their shape, or one value everywhere.
+pub(super) fn constant(step: &Step, dtype: IrType, shape: &[i64], values: &[Real]) -> Result<Tensor> {
+    let dims: Vec<usize> = shape.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
+    let count = limits::elements(step, &dims)?;
+    let at = |i: usize| values.get(if values.len() == 1 { 0 } else { i }).map_or(0.0, |v| v.get());
+    match dtype.range() {
+        None => tensor((0..count).map(at).collect::<Vec<f32>>(), &dims),
+        Some(_) if dtype == IrType::Bool => tensor((0..count).map(|i| at(i) as u8).collect::<Vec<u8>>(), &dims),
+        Some(_) => tensor((0..count).map(|i| at(i) as i64).collect::<Vec<i64>>(), &dims),
+    }
 }

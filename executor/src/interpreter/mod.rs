@@ -141,6 +141,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::GatherElements { axis } => one(gather::gather_elements(step, &x[0], &x[1], *axis)),
         Op::Flip { axes } => one(gather::flip(step, &x[0], axes)),
         Op::Size { axis } => one(gather::size(step, &x[0], *axis)),
+        Op::Constant { dtype, shape, values } => one(gather::constant(step, *dtype, shape, values)),
         Op::Iota { axis } => one(gather::iota(step, &x[0], *axis)),
         Op::Pad { mode, pads, value } => one(resize::pad(step, &x[0], *mode, pads, value.get())),
         Op::Expand { shape } => one(resize::expand(step, &x[0], shape)),

@@ -82,6 +82,15 @@ pub fn describe(config: &Config, tensors: &dyn TensorShapes) -> Result<DecoderSp
     Ok(read(family, config, tensors)?.0)
 }
 
+/// [`describe`], with the rules of llama where the type has no family: keys that llama does not know are not read.
+///
+/// # Errors
+/// As [`describe`].
+pub(crate) fn describe_any(config: &Config, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
+    let family = family_of(config.model_type()).or_else(|_| family_of("llama"))?;
+    Ok(read(family, config, tensors)?.0)
+}
+
 /// The canonical name of a `model_type`, which may be an alias; `None` for an unknown one.
 pub fn canonical_type(model_type: &str) -> Option<&'static str> {
     TYPES.iter().find(|t| t.name == model_type || t.aliases.contains(&model_type)).map(|t| t.name)

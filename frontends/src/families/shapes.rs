@@ -6,7 +6,7 @@ use tallow_ir::DType;
 
 /// Which tensors exist, and how large they are. Implemented for the tensor index of a file, and for
 /// a map of shapes so that an importer can ask before there is a file.
-pub trait TensorShapes {
+pub trait TensorShapes: Sync {
     /// The shape of a tensor, row-major; `None` if there is no such tensor.
     fn shape(&self, name: &str) -> Option<Vec<u64>>;
 

@@ -4,16 +4,34 @@
 //! |---|---|
 //! | [`rs`], [`tri`] | source → [`ast::Tree`] |
 //! | [`ast`] | the syntax tree of both languages |
+//! | [`entry`] | from a tree, a config and a tensor index to a module: the whole way |
+//! | [`eval`], [`value`] | the evaluator and its values |
+//! | [`build`], [`builtins`] | the graph under construction, and what can be called to add to it |
+//! | [`generation`], [`split`] | loops over generated tokens; what runs once |
+//! | [`host`] | code on text and numbers that are known only when running |
+//! | [`module`] | what comes out |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
+pub mod build;
+pub mod builtins;
 pub mod codes;
+mod config;
 pub mod diagnostic;
+pub mod entry;
+pub mod eval;
+pub mod generation;
+pub mod host;
+pub mod module;
 pub mod rs;
+mod split;
 pub mod tri;
+pub mod value;
 
 pub use ast::{Language, Span, Tree};
 pub use codes::Code;
+pub use entry::{Options, compile};
+pub use module::{Driver, Module, Outcome};
 pub use diagnostic::{Diagnostic, Diagnostics};
 
 /// Parses a program.

@@ -366,6 +366,8 @@ operations! {
     250 BatchMatmul { transpose_b: bool } ("a b" -> "y") Pure batch::batch_matmul, "`a · b` over the last two dimensions, or `a · bᵀ` if `transpose_b`; the dimensions before broadcast as in NumPy.";
     251 ConvTranspose1d { kernel: u32, stride: u32, padding: u32, output_padding: u32, dilation: u32, groups: u32 } ("x W b?" -> "y") Pure convolution::transposed, "Transposed 1-D convolution, weights `[in, out/groups, k]`; `output_padding` lengthens the result at its end.";
 
+    252 Constant { dtype: DType, shape: Vec<i64>, values: Vec<Real> } ("" -> "y") Pure other::constant, "A tensor of these values in row-major order, or of one value everywhere; integers are whole and below 2^24, and a truth value is 0 or 1.";
+
     260 ExpertMatmul ("x W index" -> "y") Pure routing::expert_matmul, "Row `s` of `x` (or its row for each choice) times the transposed matrices of `W` `[experts, N, K]` that `index` `[S, chosen]` names: `[S, chosen, N]`; only chosen experts are multiplied.";
     261 GatedDelta ("q k v g beta state?" -> "y state") Pure recurrent::gated_delta, "The recurrent gated delta rule, token by token from `state` `[heads, Dk, Dv]` or zeros: `state *= exp(g)`; `state += k ⊗ (v - k·state) · beta`; `y = q·state`. `q` is not scaled and nothing is normalised here: callers do both.";
 

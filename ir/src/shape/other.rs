@@ -15,6 +15,34 @@ pub(crate) fn token_embed(_op: &Op, x: &[TensorType], _: &mut Context) -> Types 
     Ok(vec![TensorType::new(x[1].dtype, Shape(dims))])
 }
 
+/// The shape of the payload, of which no size is unknown; one value, or one for each element.
+pub(crate) fn constant(op: &Op, _: &[TensorType], _: &mut Context) -> Types {
+    let Op::Constant { dtype, shape, values } = op else { bail!("not Constant") };
+    let mut elements = 1i64;
+    for &size in shape {
+        if size < 0 {
+            bail!("`shape` holds {size}, expected sizes of at least 0");
+        }
+        match elements.checked_mul(size) {
+            Some(n) => elements = n,
+            None => bail!("`shape` has more elements than 64 bits count"),
+        }
+    }
+    if values.len() != 1 && usize::try_from(elements).ok() != Some(values.len()) {
+        bail!("`values` has {} elements, expected 1 or the {elements} of `shape`", values.len());
+    }
+    if dtype.is_encoding() {
+        bail!("`dtype` is {dtype}, which only weights have");
+    }
+    if let Some((least, most)) = dtype.range() {
+        let fits = |v: f32| v.fract() == 0.0 && v.abs() < 16_777_216.0 && (v as i64) >= least && (v as i64) <= most;
+        if let Some(v) = values.iter().map(|v| v.get()).find(|&v| !fits(v)) {
+            bail!("`values` holds {v}, which is no {dtype}, or not below 2^24");
+        }
+    }
+    Ok(vec![TensorType::new(*dtype, Shape::fixed(shape))])
+}
+
 /// Integer positions look rows up; a float operand has row `i` of W added at place `i`.
 pub(crate) fn pos_embed(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
     if x[0].dtype.is_integer() {

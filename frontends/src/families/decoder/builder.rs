@@ -43,7 +43,7 @@ impl Builder<'_> {
         let ids = self.graph.input("input_ids", TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)])))?;
         let table = self.weight(&spec.embedding.tensor, &[spec.vocab, spec.hidden])?;
         let rows = self.graph.op(Op::TokenEmbed, &[ids, table])?;
-        let mut h = self.scaled(rows, spec.embedding.scale)?;
+        let mut h = scaled(&mut self.graph, rows, spec.embedding.scale)?;
         self.graph.name(h, "embed");
         for layer in 0..spec.layers.len() {
             h = self.layer(layer, h)?;
@@ -52,8 +52,8 @@ impl Builder<'_> {
         let h = self.norm(h, &last, spec.hidden, "final_norm")?;
         let head = self.weight(&spec.head.tensor, &[spec.vocab, spec.hidden])?;
         let raw = self.graph.op(Op::Matmul, &[h, head])?;
-        let scaled = self.scaled(raw, spec.head.scale)?;
-        let logits = self.soft_capped(scaled, spec.head.softcap)?;
+        let scaled = scaled(&mut self.graph, raw, spec.head.scale)?;
+        let logits = soft_capped(&mut self.graph, scaled, spec.head.softcap)?;
         self.graph.name(logits, "logits");
         self.graph.output("logits", logits)
     }
@@ -70,7 +70,7 @@ impl Builder<'_> {
             let name = part(names.attention_post_norm);
             branch = self.norm(branch, &name, spec.hidden, &says("attn_post_norm"))?;
         }
-        let branch = self.scaled(branch, spec.residual_scale)?;
+        let branch = scaled(&mut self.graph, branch, spec.residual_scale)?;
         let h = self.op(Op::Add, &[h, branch], says("attn_residual"))?;
 
         let x = self.norm(h, &part(names.feed_forward_norm), spec.hidden, &says("ffn_norm"))?;
@@ -79,14 +79,13 @@ impl Builder<'_> {
             let name = part(names.feed_forward_post_norm);
             branch = self.norm(branch, &name, spec.hidden, &says("ffn_post_norm"))?;
         }
-        let branch = self.scaled(branch, spec.residual_scale)?;
+        let branch = scaled(&mut self.graph, branch, spec.residual_scale)?;
         self.op(Op::Add, &[h, branch], says("out"))
     }
 
     fn attention(&mut self, layer: usize, x: Value) -> Built {
         let spec = self.spec;
         let (a, names, hidden) = (&spec.attention, &spec.names, spec.hidden);
-        let this = &spec.layers[layer];
         let part = |p: &str| names.in_layer(layer, p);
         let says = |what: &str| format!("layer{layer}.{what}");
         let (q_width, kv_width) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
@@ -111,58 +110,21 @@ impl Builder<'_> {
         let q = self.heads(q, layer, a.heads, names.q_norm, "q")?;
         let k = self.heads(k, layer, a.kv_heads, names.k_norm, "k")?;
 
-        let (k, v) = if a.causal {
-            let cached = self.graph.op_many(Op::KvCache, &[k, v])?;
-            self.graph.name(cached[0], says("k_all"));
-            self.graph.name(cached[1], says("v_all"));
-            (cached[0], cached[1])
-        } else {
-            (k, v)
-        };
-        let plain = 1.0 / f64::from(a.head_dim).sqrt();
-        let scale = a.scale.unwrap_or(plain as f32);
-        let is_plain = scale == plain as f32 && this.window.is_none() && a.softcap.is_none();
-        let op = if is_plain {
-            Op::Sdpa { heads: a.heads, kv_heads: a.kv_heads, head_dim: a.head_dim, causal: a.causal }
-        } else {
-            Op::Attention {
-                heads: a.heads,
-                kv_heads: a.kv_heads,
-                head_dim: a.head_dim,
-                causal: a.causal,
-                window: this.window.unwrap_or(0),
-                scale: scale.into(),
-                softcap: a.softcap.unwrap_or(0.0).into(),
-            }
-        };
-        let mixed = self.op(op, &[q, k, v], says("attn"))?;
+        let mixed = attend(&mut self.graph, spec, layer, [q, k, v])?;
         let name = part(names.out);
         self.linear(mixed, &name, hidden, q_width, a.out_bias, says("attn_out"))
     }
 
     /// Norm and rotation of each head of `x` (`[S, heads · head_dim]`), where the layer has them.
     fn heads(&mut self, x: Value, layer: usize, heads: u32, norm: &str, what: &str) -> Built {
-        let spec = self.spec;
-        let head_dim = spec.attention.head_dim;
-        let rope = spec.layers[layer].rope.as_ref();
-        let normed = spec.attention.head_norm == HeadNorm::PerHead;
-        if rope.is_none() && !normed {
-            return Ok(x);
-        }
-        let (n, d) = (i64::from(heads), i64::from(head_dim));
-        let says = |step: &str| format!("layer{layer}.{what}_{step}");
-        let split = Op::Reshape { shape: vec![-1, n, d] };
-        let mut x = self.op(split, &[x], says("heads"))?;
-        if normed {
-            let name = spec.names.in_layer(layer, norm);
-            x = self.norm(x, &name, head_dim, &says("norm"))?;
-        }
-        if let Some(rope) = rope {
-            let pos = self.graph.pos()?;
-            x = self.op(rope.op(head_dim), &[x, pos], says("rope"))?;
-        }
-        let join = Op::Reshape { shape: vec![-1, n * d] };
-        self.op(join, &[x], says("rows"))
+        let gain = match self.spec.attention.head_norm {
+            HeadNorm::PerHead => {
+                let name = self.spec.names.in_layer(layer, norm);
+                Some(self.gain(&name, self.spec.attention.head_dim, &format!("layer{layer}.{what}_norm"))?)
+            }
+            HeadNorm::Off => None,
+        };
+        turn_heads(&mut self.graph, self.spec, layer, x, heads, gain, what)
     }
 
     fn feed_forward(&mut self, layer: usize, x: Value) -> Built {
@@ -184,39 +146,26 @@ impl Builder<'_> {
                 (parts[0], parts[1])
             }
         };
-        let y = self.gated(gate, up, f.activation)?;
+        let y = gated(&mut self.graph, gate, up, f.activation)?;
         self.graph.name(y, says("gated"));
         self.linear(y, &part(names.down), hidden, f.width, f.bias, says("ffn_out"))
     }
 
-    /// `act(gate) · up`, as one operation where there is one.
-    fn gated(&mut self, gate: Value, up: Value, activation: Activation) -> Built {
-        let act = match activation {
-            Activation::Silu => return self.graph.op(Op::SwiGlu, &[gate, up]),
-            Activation::Gelu => return self.graph.op(Op::GeGlu, &[gate, up]),
-            Activation::GeluTanh => Op::Gelu { approximate: true },
-            Activation::QuickGelu => Op::QuickGelu,
-            Activation::Relu => Op::Relu,
-            Activation::ReluSquared => Op::ReluSquared,
-        };
-        let active = self.graph.op(act, &[gate])?;
-        self.graph.op(Op::Mul, &[active, up])
+    fn norm(&mut self, x: Value, name: &str, width: u32, says: &str) -> Built {
+        let gain = self.gain(name, width, says)?;
+        let y = norm(&mut self.graph, self.spec, x, gain)?;
+        self.graph.name(y, says);
+        Ok(y)
     }
 
-    fn norm(&mut self, x: Value, name: &str, width: u32, says: &str) -> Built {
+    /// The gain of a norm, from its weight.
+    fn gain(&mut self, name: &str, width: u32, says: &str) -> Built {
         let weight = self.weight(&format!("{name}.weight"), &[width])?;
-        match self.spec.norm {
-            Norm::Rms { eps, offset } => {
-                let gain = if offset == 0.0 {
-                    weight
-                } else {
-                    let value = offset.into();
-                    self.op(Op::AddScalar { value }, &[weight], format!("{says}_gain"))?
-                };
-                let eps = eps.into();
-                self.op(Op::RmsNorm { eps }, &[x, gain], says.to_owned())
-            }
+        let gain = gain(&mut self.graph, self.spec, weight)?;
+        if gain != weight {
+            self.graph.name(gain, format!("{says}_gain"));
         }
+        Ok(gain)
     }
 
     /// `x · Wᵀ`, plus the bias where there is one.
@@ -235,21 +184,6 @@ impl Builder<'_> {
     fn split(&mut self, x: Value, sizes: &[u32]) -> Result<Vec<Value>, IrError> {
         let sizes = sizes.to_vec();
         self.graph.op_many(Op::Split { axis: 1, sizes }, &[x])
-    }
-
-    fn scaled(&mut self, x: Value, factor: f32) -> Built {
-        if factor == 1.0 {
-            return Ok(x);
-        }
-        let value = factor.into();
-        self.graph.op(Op::MulScalar { value }, &[x])
-    }
-
-    fn soft_capped(&mut self, x: Value, bound: Option<f32>) -> Built {
-        let Some(bound) = bound else { return Ok(x) };
-        let inner = self.scaled(x, 1.0 / bound)?;
-        let bent = self.graph.op(Op::Tanh, &[inner])?;
-        self.scaled(bent, bound)
     }
 
     fn op(&mut self, op: Op, operands: &[Value], says: String) -> Built {
@@ -275,4 +209,112 @@ impl Builder<'_> {
         let dims: Vec<i64> = expected.iter().map(|&n| n.into()).collect();
         self.graph.weight(name, TensorType::new(dtype, Shape::fixed(&dims)))
     }
+}
+
+/// The gain of a norm whose weight is `weight`, as the file holds it.
+pub(crate) fn gain(graph: &mut Graph, spec: &DecoderSpec, weight: Value) -> Built {
+    let Norm::Rms { offset, .. } = spec.norm;
+    match offset == 0.0 {
+        true => Ok(weight),
+        false => graph.op(Op::AddScalar { value: offset.into() }, &[weight]),
+    }
+}
+
+/// The norm of `spec` over the last dimension.
+pub(crate) fn norm(graph: &mut Graph, spec: &DecoderSpec, x: Value, gain: Value) -> Built {
+    let Norm::Rms { eps, .. } = spec.norm;
+    graph.op(Op::RmsNorm { eps: eps.into() }, &[x, gain])
+}
+
+/// Norm, with `gain` where there is one, and rotation of each head of `x` (`[S, heads · head_dim]`), where the layer
+/// has them. `what` is `q` or `k`.
+pub(crate) fn turn_heads(
+    graph: &mut Graph,
+    spec: &DecoderSpec,
+    layer: usize,
+    x: Value,
+    heads: u32,
+    gain: Option<Value>,
+    what: &str,
+) -> Built {
+    let head_dim = spec.attention.head_dim;
+    let rope = spec.layers[layer].rope.as_ref();
+    if rope.is_none() && gain.is_none() {
+        return Ok(x);
+    }
+    let (n, d) = (i64::from(heads), i64::from(head_dim));
+    let named = |value: Value, step: &str, graph: &mut Graph| {
+        graph.name(value, format!("layer{layer}.{what}_{step}"));
+        value
+    };
+    let mut x = graph.op(Op::Reshape { shape: vec![-1, n, d] }, &[x])?;
+    named(x, "heads", graph);
+    if let Some(gain) = gain {
+        x = norm(graph, spec, x, gain)?;
+        named(x, "norm", graph);
+    }
+    if let Some(rope) = rope {
+        let pos = graph.pos()?;
+        x = graph.op(rope.op(head_dim), &[x, pos])?;
+        named(x, "rope", graph);
+    }
+    x = graph.op(Op::Reshape { shape: vec![-1, n * d] }, &[x])?;
+    Ok(named(x, "rows", graph))
+}
+
+/// Attention of a layer over queries, keys and values, and the cache before it: `[S, heads · head_dim]`.
+pub(crate) fn attend(graph: &mut Graph, spec: &DecoderSpec, layer: usize, [q, k, v]: [Value; 3]) -> Built {
+    let a = &spec.attention;
+    let window = spec.layers[layer].window;
+    let (k, v) = if a.causal {
+        let cached = graph.op_many(Op::KvCache, &[k, v])?;
+        graph.name(cached[0], format!("layer{layer}.k_all"));
+        graph.name(cached[1], format!("layer{layer}.v_all"));
+        (cached[0], cached[1])
+    } else {
+        (k, v)
+    };
+    let plain = 1.0 / f64::from(a.head_dim).sqrt();
+    let scale = a.scale.unwrap_or(plain as f32);
+    let is_plain = scale == plain as f32 && window.is_none() && a.softcap.is_none();
+    let (heads, kv_heads, head_dim, causal) = (a.heads, a.kv_heads, a.head_dim, a.causal);
+    let op = if is_plain {
+        Op::Sdpa { heads, kv_heads, head_dim, causal }
+    } else {
+        let (window, softcap) = (window.unwrap_or(0), a.softcap.unwrap_or(0.0).into());
+        Op::Attention { heads, kv_heads, head_dim, causal, window, scale: scale.into(), softcap }
+    };
+    let mixed = graph.op(op, &[q, k, v])?;
+    graph.name(mixed, format!("layer{layer}.attn"));
+    Ok(mixed)
+}
+
+/// `act(gate) · up`, as one operation where there is one.
+pub(crate) fn gated(graph: &mut Graph, gate: Value, up: Value, activation: Activation) -> Built {
+    let act = match activation {
+        Activation::Silu => return graph.op(Op::SwiGlu, &[gate, up]),
+        Activation::Gelu => return graph.op(Op::GeGlu, &[gate, up]),
+        Activation::GeluTanh => Op::Gelu { approximate: true },
+        Activation::QuickGelu => Op::QuickGelu,
+        Activation::Relu => Op::Relu,
+        Activation::ReluSquared => Op::ReluSquared,
+    };
+    let active = graph.op(act, &[gate])?;
+    graph.op(Op::Mul, &[active, up])
+}
+
+/// `x · factor`.
+pub(crate) fn scaled(graph: &mut Graph, x: Value, factor: f32) -> Built {
+    if factor == 1.0 {
+        return Ok(x);
+    }
+    graph.op(Op::MulScalar { value: factor.into() }, &[x])
+}
+
+/// `bound · tanh(x / bound)`.
+pub(crate) fn soft_capped(graph: &mut Graph, x: Value, bound: Option<f32>) -> Built {
+    let Some(bound) = bound else { return Ok(x) };
+    let inner = scaled(graph, x, 1.0 / bound)?;
+    let bent = graph.op(Op::Tanh, &[inner])?;
+    scaled(graph, bent, bound)
 }

@@ -17,6 +17,7 @@ mod spec;
 mod windows;
 
 pub use builder::build;
+pub(crate) use builder::{attend, gain, gated, norm, scaled, soft_capped, turn_heads};
 pub use rope::Rope;
 pub use spec::{
     Activation, Attention, DecoderSpec, Embedding, FeedForward, Gate, Head, HeadNorm, Layer, Names, Norm, NormPlaces,

@@ -1,0 +1,376 @@
+//! Calls: functions of the program, closures, associated functions and methods.
+
+use super::{Eval, Evaluator, Flow, Frame, MAX_CALLS, free};
+use crate::nearest::nearest;
+use crate::program::ast::{ExprId, ExprKind, Name, Span, Type};
+use crate::program::builtins::{self, Args};
+use crate::program::codes::Code;
+use crate::program::diagnostic::Diagnostic;
+use crate::program::host::Applied;
+use crate::program::value::{Cell, Closure, Place, StructValue, Value};
+use std::sync::Arc;
+
+impl Evaluator<'_> {
+    pub(super) fn call(&mut self, callee: ExprId, args: &[ExprId], span: Span) -> Eval {
+        let tree = self.tree;
+        if let ExprKind::Path(path, types) = &tree.expr(callee).kind {
+            if let [name] = path.as_slice()
+                && self.lookup(&name.text).is_none()
+                && !self.functions.contains_key(&(None, name.text.clone()))
+                && let Some(made) = self.construct(name, args)?
+            {
+                return Ok(made);
+            }
+            if let [.., of, name] = path.as_slice() {
+                return self.call_associated(callee, of, name, types, args, span);
+            }
+        }
+        let function = self.eval(callee)?;
+        let values = self.eval_all(args)?;
+        let spans = args.iter().map(|&id| self.span(id)).collect::<Vec<_>>();
+        self.call_value(&function, values, &spans, self.span(callee), span)
+    }
+
+    /// `Some(x)`, `Ok(x)`, `Err(x)` and tuple structs.
+    fn construct(&mut self, name: &Name, args: &[ExprId]) -> Eval<Option<Value>> {
+        match (&*name.text, args) {
+            ("Some" | "Ok", [value]) => Ok(Some(Value::some(self.eval(*value)?))),
+            ("Err", [value]) => {
+                self.eval(*value)?;
+                Ok(Some(Value::none()))
+            }
+            _ => {
+                let tree = self.tree;
+                let Some(of) = tree.structs.iter().find(|s| s.name.text == name.text) else { return Ok(None) };
+                self.tuple_struct(of.name.text.clone(), None, &of.fields, args, name).map(Some)
+            }
+        }
+    }
+
+    fn tuple_struct(
+        &mut self,
+        name: Arc<str>,
+        variant: Option<Arc<str>>,
+        declared: &[(Name, Type)],
+        args: &[ExprId],
+        at: &Name,
+    ) -> Eval {
+        if declared.len() != args.len() {
+            let message = format!("`{}` takes {}, found {}", at.text, builtins::counted(declared.len()), args.len());
+            return Err(Diagnostic::new(Code::Arity, at.span, message).into());
+        }
+        let values = self.eval_all(args)?;
+        let mut fields = Vec::with_capacity(values.len());
+        for ((value, (field, ty)), &id) in values.into_iter().zip(declared).zip(args) {
+            fields.push((field.text.clone(), self.as_type(value, ty, self.span(id))?));
+        }
+        Ok(Value::Struct(Arc::new(StructValue { name, variant, fields })))
+    }
+
+    /// `Type::name(…)`.
+    fn call_associated(
+        &mut self,
+        callee: ExprId,
+        of: &Name,
+        name: &Name,
+        types: &[Type],
+        args: &[ExprId],
+        span: Span,
+    ) -> Eval {
+        let tree = self.tree;
+        if let Some(en) = tree.enums.iter().find(|e| e.name.text == of.text)
+            && let Some(variant) = en.variants.iter().find(|v| v.name.text == name.text)
+        {
+            let (owner, text) = (en.name.text.clone(), variant.name.text.clone());
+            return self.tuple_struct(owner, Some(text), &variant.fields, args, name);
+        }
+        let function = self.eval(callee)?;
+        let spans = args.iter().map(|&id| self.span(id)).collect::<Vec<_>>();
+        match function {
+            Value::Builtin(owner, _) => {
+                let values = self.eval_all(args)?;
+                self.call_builtin(&owner, name, types, values, &spans, span)
+            }
+            function => {
+                let values = self.eval_all(args)?;
+                self.call_value(&function, values, &spans, name.span, span)
+            }
+        }
+    }
+
+    /// An associated function of the language.
+    pub(crate) fn call_builtin(
+        &mut self,
+        owner: &str,
+        name: &Name,
+        types: &[Type],
+        values: Vec<Value>,
+        spans: &[Span],
+        span: Span,
+    ) -> Eval {
+        if let Some(builtin) = builtins::function(owner, &name.text) {
+            return builtins::lower(self, builtin, Args::new(None, values, spans, name.span, span));
+        }
+        if self.run.is_none() && values.iter().any(|v| self.is_host(v)) && !values.iter().any(|v| self.is_tensor(v)) {
+            let applied = Applied::Associated(owner.into(), name.clone(), types.to_vec());
+            return self.apply_host(applied, values, span);
+        }
+        if let Some(result) = super::ordinary::associated(self, owner, name, types, &values, spans, span) {
+            return result;
+        }
+        // `Tensor::relu(&x)`, `f32::max(a, b)`: a method by its full name.
+        if let Some((receiver, rest)) = values.split_first() {
+            let place = Place::variable(Cell::new(receiver.clone()));
+            let args = Args::new(None, rest.to_vec(), spans.get(1..).unwrap_or_default(), name.span, span);
+            return self.method_on(place, receiver.clone(), name, types, args, spans[0], span);
+        }
+        let known: Vec<&str> = builtins::functions_of(owner).collect();
+        let d = Diagnostic::new(Code::UnknownName, name.span, format!("there is no function `{owner}::{}`", name.text))
+            .label("unknown");
+        Err(match nearest(&name.text, &known) {
+            Some(near) => d.help(format!("did you mean `{owner}::{near}`?")).into(),
+            None if !known.is_empty() => d.help(format!("known are {}", super::names::listed(&known))).into(),
+            None => d.into(),
+        })
+    }
+
+    /// A function value, applied.
+    pub(crate) fn call_value(
+        &mut self,
+        function: &Value,
+        args: Vec<Value>,
+        spans: &[Span],
+        at: Span,
+        span: Span,
+    ) -> Eval {
+        match function {
+            Value::Function(index) => self.call_function(*index, args, at, span),
+            Value::Closure(closure) => self.call_closure(closure, args, at, span),
+            Value::Ref(place) => self.call_value(&place.load(), args, spans, at, span),
+            Value::Builtin(owner, name) => {
+                let tree = self.tree;
+                if owner.is_empty() {
+                    return Ok(if &**name == "Err" { Value::none() } else { Value::some(args.into_iter().next().unwrap_or(Value::Unit)) });
+                }
+                if let Some(en) = tree.enums.iter().find(|e| e.name.text == *owner)
+                    && let Some(variant) = en.variants.iter().find(|v| v.name.text == *name)
+                    && variant.fields.len() == args.len()
+                {
+                    let fields = variant.fields.iter().map(|(n, _)| n.text.clone()).zip(args).collect();
+                    let of = StructValue { name: owner.clone(), variant: Some(name.clone()), fields };
+                    return Ok(Value::Struct(Arc::new(of)));
+                }
+                let name = Name { text: name.clone(), span: at };
+                self.call_builtin(owner, &name, &[], args, spans, span)
+            }
+            Value::Host(_) => Err(self.mismatch(function, "a function", at)),
+            other => {
+                let d = Diagnostic::new(Code::Type, at, format!("{} cannot be called", other.kind()));
+                Err(d.label("not a function").into())
+            }
+        }
+    }
+
+    /// A function of the program, applied.
+    pub(crate) fn call_function(&mut self, index: usize, args: Vec<Value>, at: Span, span: Span) -> Eval {
+        let tree = self.tree;
+        let function = &tree.functions[index];
+        if args.len() != function.params.len() {
+            let message = format!(
+                "`{}` takes {}, found {}",
+                function.name.text,
+                builtins::counted(function.params.len()),
+                args.len()
+            );
+            let d = Diagnostic::new(Code::Arity, at, message).related(function.span, "defined here");
+            return Err(d.into());
+        }
+        // Text and numbers that are known only when running, and nothing else: a host function.
+        let ordinary = |v: &Value| !self.is_tensor(v) && !matches!(v, Value::Weights | Value::Tokenizer | Value::Tokens);
+        if self.run.is_none() && args.iter().any(|v| self.is_host(v)) && args.iter().all(ordinary) {
+            return self.apply_host(Applied::Function(index), args, span);
+        }
+        let mut frame = Frame::default();
+        if let Some(owner) = &function.owner {
+            frame.vars.push((Arc::from("Self"), Cell::new(Value::Str(owner.clone()))));
+        }
+        self.enter(frame, at)?;
+        let result = self.bind_params(&function.params, args, span).and_then(|()| self.eval(function.body));
+        self.frames.pop();
+        let value = match result {
+            Ok(value) | Err(Flow::Return(value)) => value,
+            Err(flow @ (Flow::Break(..) | Flow::Continue(_))) => return Err(self.nowhere(flow, function.name.span)),
+            Err(flow) => return Err(flow),
+        };
+        match &function.result {
+            Some(ty) => self.as_type(value, ty, span),
+            None => Ok(value),
+        }
+    }
+
+    /// A closure, applied.
+    pub(crate) fn call_closure(&mut self, closure: &Arc<Closure>, args: Vec<Value>, at: Span, span: Span) -> Eval {
+        if args.len() != closure.params.len() {
+            let message =
+                format!("this closure takes {}, found {}", builtins::counted(closure.params.len()), args.len());
+            return Err(Diagnostic::new(Code::Arity, at, message)
+                .related(self.span(closure.body), "its body")
+                .into());
+        }
+        self.enter(Frame { vars: closure.captured.clone() }, at)?;
+        let result = self.bind_params(&closure.params, args, span).and_then(|()| self.eval(closure.body));
+        self.frames.pop();
+        match result {
+            Ok(value) | Err(Flow::Return(value)) => Ok(value),
+            Err(flow @ (Flow::Break(..) | Flow::Continue(_))) => Err(self.nowhere(flow, at)),
+            Err(flow) => Err(flow),
+        }
+    }
+
+    fn bind_params(&mut self, params: &[crate::program::ast::Param], args: Vec<Value>, span: Span) -> Eval<()> {
+        for (param, arg) in params.iter().zip(args) {
+            let arg = self.as_type(arg, &param.ty, span)?;
+            if !self.matches(&param.pattern, arg)? {
+                let d = Diagnostic::new(Code::Pattern, param.pattern.span, "this pattern does not match the argument");
+                return Err(d.related(span, "called here").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, frame: Frame, at: Span) -> Eval<()> {
+        self.tick(at)?;
+        if self.frames.len() > MAX_CALLS {
+            let d = Diagnostic::new(Code::CallDepth, at, format!("calls are nested more than {MAX_CALLS} deep"))
+                .label("one call too many")
+                .help("end the recursion earlier, or write it as a loop");
+            return self.abort(d);
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn nowhere(&self, flow: Flow, at: Span) -> Flow {
+        let what = if matches!(flow, Flow::Break(..)) { "break" } else { "continue" };
+        Diagnostic::new(Code::Escape, at, format!("`{what}` outside of a loop")).into()
+    }
+
+    pub(super) fn method_call(
+        &mut self,
+        receiver: ExprId,
+        name: &Name,
+        types: &[Type],
+        args: &[ExprId],
+        span: Span,
+    ) -> Eval {
+        let place = self.place(receiver)?;
+        let value = match &place {
+            Some(place) => match place.load() {
+                Value::Poison => return Err(Flow::Poisoned),
+                Value::Host(id) if self.run.is_some() => self.resolve(id)?,
+                value => value,
+            },
+            None => self.eval(receiver)?,
+        };
+        let place = place.unwrap_or_else(|| Place::variable(Cell::new(value.clone())));
+        let value = self.deref(value);
+        let values = self.eval_all(args)?;
+        let spans = args.iter().map(|&id| self.span(id)).collect::<Vec<_>>();
+        let args = Args::new(None, values, &spans, name.span, span);
+        self.method_on(place, value, name, types, args, self.span(receiver), span)
+    }
+
+    /// A method of a value that stands at a place.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn method_on(
+        &mut self,
+        place: Place,
+        value: Value,
+        name: &Name,
+        types: &[Type],
+        mut args: Args,
+        at: Span,
+        span: Span,
+    ) -> Eval {
+        if let Value::Struct(of) = &value
+            && let Some(&index) = self.functions.get(&(Some(of.name.clone()), name.text.clone()))
+        {
+            let tree = self.tree;
+            let mutable = tree.functions[index].params.first().is_some_and(|p| {
+                matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. })
+            });
+            let this = if mutable { Value::Ref(Arc::new(place)) } else { value };
+            let mut all = vec![this];
+            all.append(&mut args.values);
+            return self.call_function(index, all, name.span, span);
+        }
+        // A field that holds a function is called as `(x.f)(y)`; a method wins.
+        if let Some(result) = self.special_method(&value, name, &args, span) {
+            return result;
+        }
+        if let Some(builtin) = builtins::method(&value, &name.text) {
+            args.receiver = Some((value, at));
+            return builtins::lower(self, builtin, args);
+        }
+        if let Value::Host(_) = value
+            && self.run.is_none()
+        {
+            return self.host_method(&place, value, name, types, args, span);
+        }
+        let changes = free::CHANGING.contains(&&*name.text);
+        if changes && let Some(result) = super::ordinary::change(self, &place, &value, name, &args, span) {
+            return result;
+        }
+        if self.run.is_none() && args.values.iter().any(|v| matches!(v, Value::Host(_))) {
+            let mut operands = vec![value];
+            operands.append(&mut args.values);
+            return self.apply_host(Applied::Method(name.clone(), types.to_vec()), operands, span);
+        }
+        super::ordinary::method(self, &value, name, types, &args, at, span)
+    }
+
+    /// A method of a value that is known only when running.
+    fn host_method(
+        &mut self,
+        place: &Place,
+        value: Value,
+        name: &Name,
+        types: &[Type],
+        mut args: Args,
+        span: Span,
+    ) -> Eval {
+        let mut operands = vec![value];
+        operands.append(&mut args.values);
+        if !free::CHANGING.contains(&&*name.text) {
+            return self.apply_host(Applied::Method(name.clone(), types.to_vec()), operands, span);
+        }
+        // A pair of the result and what the receiver has become.
+        let pair = self.apply_host(Applied::Change(name.clone()), operands, span)?;
+        let field = |n: &str| Applied::Field(Arc::from(n));
+        let after = self.apply_host(field("1"), vec![pair.clone()], span)?;
+        let result = self.apply_host(field("0"), vec![pair], span)?;
+        match place.with(|slot| *slot = after) {
+            Some(()) => Ok(result),
+            None => Err(self.mismatch(&result, "a variable", span)),
+        }
+    }
+
+    /// An error where a value has no such method.
+    pub(crate) fn no_method(&self, value: &Value, name: &Name, known: &[&str]) -> Flow {
+        if let Value::Missing(_) | Value::Poison = value {
+            return self.mismatch(value, "a value", name.span);
+        }
+        let message = format!("{} has no method `{}`", value.kind(), name.text);
+        let d = Diagnostic::new(Code::UnknownMethod, name.span, message).label("no such method");
+        let mut all: Vec<&str> = builtins::methods_of(value).collect();
+        all.extend(known);
+        if let Value::Struct(of) = value {
+            let own = self.tree.functions.iter().filter(|f| f.owner.as_ref() == Some(&of.name));
+            all.extend(own.map(|f| &*f.name.text));
+        }
+        match nearest(&name.text, &all) {
+            Some(near) => d.help(format!("did you mean `{near}`?")).into(),
+            None => d.help("docs/languages.md lists the methods of each type").into(),
+        }
+    }
+}
