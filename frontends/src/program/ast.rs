@@ -99,6 +99,8 @@ impl Tree {
 pub struct Const {
     /// The name.
     pub name: Name,
+    /// The type whose `impl` block holds it.
+    pub owner: Option<Arc<str>>,
     /// The type.
     pub ty: Type,
     /// The value.

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`rs`], [`tri`] | source → [`ast::Tree`] |
 //! | [`ast`] | the syntax tree of both languages |
+//! | `source` | what both readers ask of a source, and their limits |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
 pub mod codes;
 pub mod diagnostic;
 pub mod rs;
+mod source;
 pub mod tri;
 
 pub use ast::{Language, Span, Tree};
