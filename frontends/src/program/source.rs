@@ -42,6 +42,23 @@ pub fn check(source: &str) -> Result<usize, Vec<Diagnostic>> {
     if errors.is_empty() { Ok(begin) } else { Err(errors) }
 }
 
+/// Runs a reader on a thread whose stack holds `bytes`. Only what is used takes memory.
+///
+/// # Errors
+/// The system gives no such thread.
+pub fn with_stack<T: Send>(bytes: usize, read: impl FnOnce() -> T + Send) -> Result<T, Vec<Diagnostic>> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("reader".into()).stack_size(bytes);
+        match thread.spawn_scoped(scope, read) {
+            Ok(thread) => Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+            Err(error) => {
+                let message = format!("the reader gets no stack of {} MiB: {error}", bytes >> 20);
+                Err(vec![Diagnostic::new(Code::Nesting, Span::default(), message)])
+            }
+        }
+    })
+}
+
 /// Whether no program has this character: controls other than white space, and marks that hide or turn text.
 fn is_odd(c: char) -> bool {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -43,17 +43,7 @@ const STACK: usize = 256 << 20;
 pub fn parse(source: &str) -> Result<Tree, Vec<Diagnostic>> {
     let begin = source::check(source)?;
     brackets::check(source, begin)?;
-    let thread = std::thread::Builder::new().name("reader".into()).stack_size(STACK);
-    std::thread::scope(|scope| {
-        let stuck = |what: &str| {
-            let message = format!("the reader has no room for its stack of {} MiB: {what}", STACK >> 20);
-            vec![Diagnostic::new(Code::Nesting, Span::default(), message)]
-        };
-        match thread.spawn_scoped(scope, || read(source, begin)) {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(error) => Err(stuck(&error.to_string())),
-        }
-    })
+    source::with_stack(STACK, || read(source, begin))?
 }
 
 /// Parses on this thread.
