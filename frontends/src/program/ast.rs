@@ -56,6 +56,8 @@ pub struct Tree {
     pub language: Language,
     /// Every expression.
     pub exprs: Vec<Expr>,
+    /// The modules that `use` lines name, as written (`std.nn.tensor`), in order; `.tri` only.
+    pub uses: Vec<Name>,
     /// Constants, in order.
     pub consts: Vec<Const>,
     /// Structs, in order.
@@ -72,6 +74,7 @@ impl Tree {
         Tree {
             language,
             exprs: Vec::new(),
+            uses: Vec::new(),
             consts: Vec::new(),
             structs: Vec::new(),
             enums: Vec::new(),
@@ -99,6 +102,8 @@ impl Tree {
 pub struct Const {
     /// The name.
     pub name: Name,
+    /// The type whose `impl` block holds it.
+    pub owner: Option<Arc<str>>,
     /// The type.
     pub ty: Type,
     /// The value.

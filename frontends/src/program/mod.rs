@@ -10,6 +10,7 @@
 //! | [`generation`], [`split`] | loops over generated tokens; what runs once |
 //! | [`host`] | code on text and numbers that are known only when running |
 //! | [`module`] | what comes out |
+//! | `source` | what both readers ask of a source, and their limits |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
@@ -25,6 +26,7 @@ pub mod host;
 pub mod module;
 pub mod rs;
 mod split;
+mod source;
 pub mod tri;
 pub mod value;
 

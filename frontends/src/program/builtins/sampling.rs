@@ -10,7 +10,7 @@ use crate::program::host::{HostNode, Leaf};
 use crate::program::module::Sampling;
 use crate::program::value::Value;
 use tallow_ir::ops::SampleMethod;
-use tallow_ir::{NodeKind, Op, Value as Node};
+use tallow_ir::Value as Node;
 
 /// Methods of logits.
 pub static METHODS: &[Builtin] = &[
@@ -159,15 +159,3 @@ fn decode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     }
 }
 
-/// Whether a value is a weight.
-pub(crate) fn is_weight(e: &Evaluator<'_>, node: Node) -> bool {
-    e.build.as_ref().is_some_and(|b| matches!(b.graph.node(node.node).kind, NodeKind::Weight(_)))
-}
-
-/// Whether a value is the result of an operation.
-pub(crate) fn made_by(e: &Evaluator<'_>, node: Node, test: impl Fn(&Op) -> bool) -> bool {
-    e.build.as_ref().is_some_and(|b| match &b.graph.node(node.node).kind {
-        NodeKind::Op(op) => test(op),
-        NodeKind::Input(_) | NodeKind::Weight(_) => false,
-    })
-}
