@@ -282,6 +282,158 @@ def encoder(kind, head, seq=11, stored_eps=None, normalize=None, **changes):
     return make
 
 
+# whisper.rs
+
+WHISPER = dict(
+    vocab_size=53, num_mel_bins=80, d_model=20, encoder_layers=2, decoder_layers=3, encoder_attention_heads=2,
+    decoder_attention_heads=4, encoder_ffn_dim=28, decoder_ffn_dim=36, max_source_positions=50,
+    max_target_positions=24, pad_token_id=1, bos_token_id=1, eos_token_id=1, decoder_start_token_id=2)
+WHISPER_KEYS = (
+    "vocab_size", "num_mel_bins", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
+    "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim", "max_source_positions", "max_target_positions",
+    "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "activation_function")
+
+
+def sound(length, generator):
+    """Two tones that rise and fall, a pause, and noise."""
+    t = torch.arange(length) / 16000
+    tones = 0.4 * torch.sin(2 * torch.pi * (300 + 900 * t) * t) + 0.2 * torch.sin(2 * torch.pi * (2500 - 700 * t) * t)
+    pause = ((t * 7).long() % 3 != 1).float()
+    return (tones * pause + 0.02 * torch.randn(length, generator=generator)).float()
+
+
+def mirror_mel(samples, length, extractor):
+    x = F.pad(samples, (0, length))[:length]
+    spectrum = torch.stft(x, 400, 160, window=torch.hann_window(400), return_complex=True)[:, :-1].abs() ** 2
+    mel = torch.from_numpy(extractor.mel_filters.T).float() @ spectrum
+    log = mel.clamp_min(1e-10).log10()
+    return (log.maximum(log.max() - 8) + 4) / 4
+
+
+def mirror_whisper(features, tokens, a, tensors):
+    """Encoder output and logits `[S, vocab]`."""
+    w = Store(tensors)
+    norm = lambda x, name: w.layernorm(x, name, 1e-5)
+    feed_forward = lambda h, layer: w.linear(
+        F.gelu(w.linear(norm(h, f"{layer}.final_layer_norm"), f"{layer}.fc1")), f"{layer}.fc2")
+    x = F.gelu(w.conv1d(features[None], "model.encoder.conv1", padding=1))
+    x = F.gelu(w.conv1d(x, "model.encoder.conv2", stride=2, padding=1))
+    h = x[0].T + w.get("model.encoder.embed_positions")
+    three = lambda x, part: [w.linear(x, f"{part}.{n}_proj") for n in "qkv"]
+    for i in range(a["encoder_layers"]):
+        layer = f"model.encoder.layers.{i}"
+        mixed = attention(*three(norm(h, f"{layer}.self_attn_layer_norm"), f"{layer}.self_attn"),
+                          a["encoder_attention_heads"])
+        h = h + w.linear(mixed, f"{layer}.self_attn.out_proj")
+        h = h + feed_forward(h, layer)
+    memory = norm(h, "model.encoder.layer_norm")
+    h = w.get("model.decoder.embed_tokens")[tokens] + w.get("model.decoder.embed_positions")[: len(tokens)]
+    for i in range(a["decoder_layers"]):
+        layer, heads = f"model.decoder.layers.{i}", a["decoder_attention_heads"]
+        mixed = attention(*three(norm(h, f"{layer}.self_attn_layer_norm"), f"{layer}.self_attn"), heads, causal=True)
+        h = h + w.linear(mixed, f"{layer}.self_attn.out_proj")
+        part = f"{layer}.encoder_attn"
+        q = w.linear(norm(h, f"{part}_layer_norm"), f"{part}.q_proj")
+        heard = attention(q, w.linear(memory, f"{part}.k_proj"), w.linear(memory, f"{part}.v_proj"), heads)
+        h = h + w.linear(heard, f"{part}.out_proj")
+        h = h + feed_forward(h, layer)
+    h = norm(h, "model.decoder.layer_norm")
+    return memory, w.linear(h, "proj_out" if w.has("proj_out") else "model.decoder.embed_tokens")
+
+
+def greedy(logits_of, prompt, a, never, not_first):
+    """The loop of the program. Tokens, and the least distance between the two best logits."""
+    tokens, margin = list(prompt), float("inf")
+    while True:
+        logits = logits_of(torch.tensor(tokens))[-1].clone()
+        logits[never] = -float("inf")
+        if len(tokens) == len(prompt):
+            logits[not_first] = -float("inf")
+        best = logits.topk(2)
+        margin = min(margin, (best.values[0] - best.values[1]).item())
+        if best.indices[0] == a["eos_token_id"]:
+            return tokens, margin, True
+        tokens.append(best.indices[0].item())
+        if len(tokens) >= a["max_target_positions"]:
+            return tokens, margin, False
+
+
+def whisper(length, ends, forced=(), **changes):
+    """`length` of the sound in samples; `ends`: whether the end token comes before the longest text;
+    `forced`: language, task, no timestamps. Takes the first random model that says several tokens without a
+    near tie. Suppressed are tokens that it would say, and the end token is one that it comes to say."""
+    def make(name, out, seed):
+        extractor = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=1)
+        for seed in range(seed, seed + 300):
+            generator = torch.Generator().manual_seed(seed)
+            config = transformers.WhisperConfig(**{**WHISPER, **changes})
+            config._attn_implementation = "eager"
+            model = randomise(transformers.WhisperForConditionalGeneration(config), seed,
+                              scales=(("decoder.embed_positions", 0.9), ("encoder_attn.out_proj.weight", 0.5)))
+            samples = sound(length, generator)
+            architecture = keys(config, *WHISPER_KEYS)
+            tensors = model.state_dict()
+            n = 2 * config.max_source_positions * 160
+            with torch.no_grad():
+                features = mirror_mel(samples, n, extractor)
+                prompt = [config.decoder_start_token_id, *forced]
+                of = lambda tokens: mirror_whisper(features, tokens, architecture, tensors)[1]
+                architecture["eos_token_id"] = None
+                free = greedy(of, prompt, architecture, [], [])[0][len(prompt):]
+                never, not_first = [free[1], 3, 51], [free[0], 2]
+                tokens, margin, _ = greedy(of, prompt, architecture, never, not_first)
+            fresh = tokens[len(prompt):]
+            late = [t for i, t in enumerate(fresh) if i >= 7 and t not in fresh[:i] + prompt]
+            if margin < 0.02 or len(set(fresh)) < 6 or free[1] == free[0] or ends and not late:
+                continue
+            end = late[0] if ends else next(t for t in range(5, 50) if t not in tokens)
+            tokens = tokens[: tokens.index(end)] if ends else tokens
+            for key in ("eos_token_id", "pad_token_id", "bos_token_id"):
+                setattr(config, key, end)
+                setattr(model.generation_config, key, end)
+            not_first = [*not_first, end]
+            architecture = keys(config, *WHISPER_KEYS)
+            with torch.no_grad():
+                assert greedy(of, prompt, architecture, never, not_first)[0] == tokens
+            break
+        else:
+            sys.exit(f"{name}: no good model")
+        tensors = published(model)
+        with torch.no_grad():
+            want = torch.from_numpy(extractor(samples.numpy(), sampling_rate=16000).input_features[0]).float()
+            agree(name, "features", features, want)
+            generation = model.generation_config
+            generation.suppress_tokens = list(never)
+            generation.begin_suppress_tokens = list(not_first)
+            generation.max_length = config.max_target_positions
+            how = {}
+            if forced:
+                generation.is_multilingual = True
+                generation.lang_to_id = {"<|en|>": 7, "<|de|>": forced[0]}
+                generation.task_to_id = {"transcribe": forced[1], "translate": 11}
+                generation.no_timestamps_token_id = forced[2]
+                how = dict(language="de", task="transcribe")
+            else:
+                generation.is_multilingual = False
+            full = model.generate(want[None], generation_config=generation, num_beams=1, do_sample=False,
+                                  return_dict_in_generate=False, **how)[0].tolist()
+            # The library gives the text with or without the prompt and the end token.
+            stripped = [t for t in full if t != end]
+            assert tokens in (stripped, prompt + stripped), (full, tokens)
+            reference = model(input_features=want[None], decoder_input_ids=torch.tensor([tokens]))
+            memory, logits = mirror_whisper(features, torch.tensor(tokens), architecture, tensors)
+            agree(name, "encoder", memory, reference.encoder_last_hidden_state[0])
+            agree(name, "logits", logits, reference.logits[0])
+        if forced:
+            architecture["forced_decoder_ids"] = [[i + 1, token] for i, token in enumerate(forced)]
+        architecture["suppress_tokens"] = list(never)
+        architecture["begin_suppress_tokens"] = list(not_first)
+        write(name, out, "whisper", architecture, tensors, {"samples": samples}, {
+            "features": want, "encoder": reference.encoder_last_hidden_state[0],
+            "tokens": torch.tensor(tokens), "logits": reference.logits[0]})
+    return make
+
+
 CASES = {
     "encoder-bert-mean": encoder("bert", "", stored_eps=1_000_000_000_000, normalize=True, hidden_act="gelu_new"),
     "encoder-bert-classes": encoder("bert", "ForSequenceClassification", num_labels=5),
@@ -294,6 +446,8 @@ CASES = {
     "encoder-distilbert-classes": encoder("distilbert", "ForSequenceClassification", num_labels=4),
     "encoder-distilbert-lm": encoder("distilbert", "ForMaskedLM", activation="relu"),
     "encoder-distilbert-tags": encoder("distilbert", "ForTokenClassification", num_labels=6),
+    "whisper-english": whisper(17_000, ends=True),
+    "whisper-forced": whisper(11_213, ends=False, forced=(8, 10, 52), encoder_layers=1, decoder_layers=2),
 }
 
 
