@@ -14,7 +14,8 @@ first `-` of NAME: `encoder-bert-mean` runs `programs/encoder.rs`.
     case.safetensors    `in.NAME`, what the program is given, and `out.NAME`, what the reference makes of
                         it: f32 or i64. Where a program takes text, `in.input_ids` are its tokens.
     vocab.toml          where a program looks words up: the vocabulary of a `.model` file
-    strings.json        fasttext: texts with the ids of the rows that each is made of
+    strings.json        fasttext: texts with the ids of the rows that each is made of; `text` is the one whose
+                        labels are in case.safetensors
 
 What the `out` tensors are:
 
@@ -29,7 +30,7 @@ What the `out` tensors are:
 Every parameter and stored buffer is random, since the library's initialisation (norms at 1, biases at 0)
 hides whole terms; each is rounded to a multiple of 1/65536, which the `u32` encoding holds exactly.
 References are transformers' own on the eager path in f32 on one thread, or for fasttext its published
-algorithm in plain Python. Each folder is written only after a second computation, line by line that of the
+algorithm in plain Python, which gives the probabilities of the library fasttext 0.9.2 on such texts. Each folder is written only after a second computation, line by line that of the
 program, has given the same numbers (`mirror_…`).
 """
 
@@ -434,6 +435,182 @@ def whisper(length, ends, forced=(), **changes):
     return make
 
 
+# fasttext.rs
+
+END = "</s>"
+
+
+def ft_hash(data):
+    h = 2166136261
+    for byte in data:
+        h = ((h ^ (byte if byte < 128 else byte | 0xFFFFFF00)) * 16777619) & 0xFFFFFFFF
+    return h
+
+
+def ft_ngrams(word, minn, maxn):
+    """Dictionary::computeSubwords, over bytes as it is there."""
+    data, found = word.encode(), []
+    follows = lambda i: i < len(data) and data[i] & 0xC0 == 0x80
+    for i in range(len(data)):
+        if follows(i):
+            continue
+        j, n = i, 1
+        while j < len(data) and n <= maxn:
+            j += 1
+            while follows(j):
+                j += 1
+            if n >= minn and not (n == 1 and (i == 0 or j == len(data))):
+                found.append(ft_hash(data[i:j]))
+            n += 1
+    return found
+
+
+def ft_words(text):
+    """Dictionary::readWord until the end of the line."""
+    words, word = [], bytearray()
+    for byte in text.encode() + b"\n":
+        if byte not in b" \n\r\t\v\f\0":
+            word.append(byte)
+            continue
+        if word:
+            words.append(word.decode())
+            word = bytearray()
+        if byte == 0x0A:
+            return words + [END]
+    return words
+
+
+def ft_rows(text, vocabulary, a):
+    """Dictionary::getLine."""
+    ids, hashes, count = [], [], len(vocabulary)
+    for word in ft_words(text):
+        known = vocabulary.get(word)
+        if known is None and word.startswith("__label__"):
+            continue
+        if known is not None:
+            ids.append(known)
+        if word != END:
+            ids += [count + h % a["bucket"] for h in ft_ngrams(f"<{word}>", a["minn"], a["maxn"])]
+        h = ft_hash(word.encode())
+        hashes.append(h - (1 << 32) if h >> 31 else h)
+        if word == END:
+            break
+    for i, first in enumerate(hashes):
+        h = first % (1 << 64)
+        for other in hashes[i + 1 : i + a["wordNgrams"]]:
+            h = (h * 116049371 + other) % (1 << 64)
+            ids.append(count + h % a["bucket"])
+    return ids
+
+
+SCRIPTS = (
+    "the quick brown fox jumps over lazy dogs and it's 42 o'clock 3.14 e-mail x",
+    "naïve café Straße Łódź ångström ČESKÝ İstanbul ﬁne œuvre",
+    "Съешь ещё этих мягких французских булок да выпей чаю",
+    "Ξεσκεπάζω την ψυχοφθόρα σας βδελυγμία",
+    "איזה כיף לכם نص عربي قصير لِلاِختبار فارسی می‌خواهم",
+    "यह एक छोटा वाक्य है தமிழ் மொழி বাংলা ভাষা ไทยภาษา ភាសាខ្មែរ",
+    "吾輩は猫である 名前はまだ無い 今天天气很好 한국어 문장입니다",
+    "👩‍👩‍👧‍👦 🇩🇪 👍🏽 😀 ❤️ 𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𐍈 🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+    "e\u0301 a\u0308\u0323 Z\u0351\u036b\u0343 n\u0303o \u0301 q\u0307\u0323",
+    "<s> </w> <> < > __label__a __label__ _label_ \u00a0x\u00a0 \u2003 \ufeff \u200b \x01\x7f",
+)
+
+
+def ft_strings(count, chooser):
+    """Texts of one script or of several, empty and long ones, odd spaces, single characters."""
+    texts = ["", " ", "\t \r", END, f"a {END} b", "a", "é", "中", "😀", "\u0301", "\0", "a\0b", "\x0b\x0c x", "__label__x",
+             "  a  b ", "<", ">", "<>", "ab" * 90, "語" * 60, "👍🏽" * 30, "word " * 40, "a\u00a0b", "x\u2028y z"]
+    words = [s.split(" ") for s in SCRIPTS]
+    while len(texts) < count:
+        kind = chooser.random()
+        pool = chooser.choice(words) if kind < 0.8 else sum(words, [])
+        few = [chooser.choice(pool) for _ in range(chooser.choice((1, 1, 2, 2, 3, 5)))]
+        text = chooser.choice((" ", " ", " ", "  ", "\t", " \r ", "\u00a0")).join(few)
+        if kind > 0.93:  # characters in any order, so that marks lose their letters
+            text = "".join(chooser.sample(text, len(text)))
+        texts.append(text)
+    return texts
+
+
+def fasttext(**a):
+    def make(name, out, seed):
+        chooser = random.Random(seed)
+        texts = ft_strings(1000, chooser)
+        counted = {}
+        for text in texts:
+            for word in ft_words(text):
+                if not word.startswith("__label__") and word.isprintable():
+                    counted[word] = counted.get(word, 0) + 1
+        common = sorted(counted, key=lambda word: (-counted[word], word))[:83]
+        vocabulary = {word: i for i, word in enumerate(common)}
+        assert END in vocabulary
+        generator = torch.Generator().manual_seed(seed)
+        rows = steps(torch.randn(len(vocabulary) + a["bucket"], a["dim"], generator=generator))
+        labels = steps(torch.randn(7, a["dim"], generator=generator) * 2)
+        text = "Naïve foxes 🦊 jump over café Straße quick-brown мягких 今天"
+        ids = torch.tensor(ft_rows(text, vocabulary, a))
+        scores = (labels @ rows[ids].mean(0)).softmax(0)
+        values, index = scores.topk(a["top_k"])
+        lists = [ft_rows(t, vocabulary, a) for t in texts]
+        head = {"text": text, **{k: a[k] for k in ("minn", "maxn", "bucket", "wordNgrams")}}
+        lines = [json.dumps(head, ensure_ascii=True)[:-1] + ', "strings": [']
+        lines.append(",\n".join(json.dumps([t, l], ensure_ascii=True, separators=(",", ":")) for t, l in zip(texts, lists)))
+        vocab = "[tokens]\n" + "".join(f"{i} = {json.dumps(word, ensure_ascii=False)}\n" for word, i in vocabulary.items())
+        write(name, out, "fasttext", a, {"input.weight": rows, "output.weight": labels}, {},
+              {"values": values, "index": index, "ids": ids},
+              files={"strings.json": "\n".join(lines) + "\n]}\n", "vocab.toml": vocab})
+    return make
+
+
+# tagger.rs
+
+TAGGER = dict(hidden_size=28, num_hidden_layers=3, num_attention_heads=4, intermediate_size=44, patch_size=4,
+              frequency_stride=3, time_stride=2, max_length=21, num_mel_bins=15, num_labels=6, layer_norm_eps=1e-6)
+
+
+def mirror_tagger(features, a, tensors):
+    w, base, eps = Store(tensors), "audio_spectrogram_transformer", a["layer_norm_eps"]
+    part = lambda n: f"{base}.embeddings.{n}"
+    x = features.reshape(1, 1, a["max_length"], a["num_mel_bins"]).transpose(2, 3)
+    x = F.conv2d(x, w.get(part("patch_embeddings.projection")), w.bias(part("patch_embeddings.projection")),
+                 stride=(a["frequency_stride"], a["time_stride"]))
+    x = x.flatten(2)[0].T
+    h = torch.cat([w.get(part("cls_token"))[0], w.get(part("distillation_token"))[0], x])
+    h = h + w.get(part("position_embeddings"))[0]
+    for i in range(a["num_hidden_layers"]):
+        layer = f"{base}.encoder.layer.{i}"
+        x = w.layernorm(h, f"{layer}.layernorm_before", eps)
+        mixed = attention(*(w.linear(x, f"{layer}.attention.attention.{n}") for n in ("query", "key", "value")),
+                          a["num_attention_heads"])
+        h = h + w.linear(mixed, f"{layer}.attention.output.dense")
+        x = w.layernorm(h, f"{layer}.layernorm_after", eps)
+        h = h + w.linear(F.gelu(w.linear(x, f"{layer}.intermediate.dense")), f"{layer}.output.dense")
+    h = w.layernorm(h, f"{base}.layernorm", eps)
+    return w.linear(w.layernorm((h[0] + h[1]) * 0.5, "classifier.layernorm", eps), "classifier.dense")
+
+
+def tagger(**changes):
+    def make(name, out, seed):
+        config = transformers.ASTConfig(**{**TAGGER, **changes})
+        config._attn_implementation = "eager"
+        model = randomise(transformers.ASTForAudioClassification(config), seed,
+                          scales=(("token", 0.7), ("position", 0.5)))
+        features = torch.randn(config.max_length, config.num_mel_bins, generator=torch.Generator().manual_seed(seed))
+        architecture = keys(config, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                            "patch_size", "frequency_stride", "time_stride", "max_length", "num_mel_bins",
+                            "hidden_act", "layer_norm_eps")
+        tensors = published(model)
+        with torch.no_grad():
+            logits = model(input_values=features[None]).logits[0]
+            agree(name, "logits", mirror_tagger(features, architecture, tensors), logits)
+        architecture["top_k"] = config.num_labels
+        values, index = logits.sigmoid().topk(config.num_labels)
+        write(name, out, "audio-spectrogram-transformer", architecture, tensors, {"features": features},
+              {"values": values, "index": index, "logits": logits})
+    return make
+
+
 CASES = {
     "encoder-bert-mean": encoder("bert", "", stored_eps=1_000_000_000_000, normalize=True, hidden_act="gelu_new"),
     "encoder-bert-classes": encoder("bert", "ForSequenceClassification", num_labels=5),
@@ -448,6 +625,8 @@ CASES = {
     "encoder-distilbert-tags": encoder("distilbert", "ForTokenClassification", num_labels=6),
     "whisper-english": whisper(17_000, ends=True),
     "whisper-forced": whisper(11_213, ends=False, forced=(8, 10, 52), encoder_layers=1, decoder_layers=2),
+    "fasttext": fasttext(dim=10, minn=2, maxn=5, bucket=997, wordNgrams=2, loss="softmax", top_k=5),
+    "tagger": tagger(),
 }
 
 
