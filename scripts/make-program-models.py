@@ -611,6 +611,120 @@ def tagger(**changes):
     return make
 
 
+# vits.rs
+
+VITS = dict(
+    vocab_size=23, hidden_size=18, num_hidden_layers=2, num_attention_heads=3, window_size=2, ffn_dim=26,
+    ffn_kernel_size=3, flow_size=10, spectrogram_bins=5, layer_norm_eps=1e-5, noise_scale=0.0, speaking_rate=0.8,
+    use_stochastic_duration_prediction=False, duration_predictor_kernel_size=5, duration_predictor_filter_channels=14,
+    prior_encoder_num_flows=3, prior_encoder_num_wavenet_layers=2, posterior_encoder_num_wavenet_layers=1,
+    wavenet_kernel_size=3, wavenet_dilation_rate=2, upsample_initial_channel=24, upsample_rates=[3, 2],
+    upsample_kernel_sizes=[7, 4], resblock_kernel_sizes=[3, 5, 7], resblock_dilation_sizes=[[1, 3], [2, 1], [1, 2]],
+    leaky_relu_slope=0.15)
+VITS_KEYS = tuple(key for key in VITS if key not in ("spectrogram_bins", "posterior_encoder_num_wavenet_layers"))
+
+
+def mirror_vits(ids, a, tensors):
+    """Samples, and durations before they are rounded up."""
+    w, heads = Store(tensors), a["num_attention_heads"]
+    size, window, eps = a["hidden_size"] // heads, a["window_size"], a["layer_norm_eps"]
+    conv = lambda x, name: w.conv1d(x, name, padding=w.get(name).shape[-1] // 2)
+    h = w.get("text_encoder.embed_tokens")[ids] * a["hidden_size"] ** 0.5
+    place = torch.arange(len(ids))
+    distance = (place[None] - place[:, None])[:, :, None]
+    near = (distance == torch.arange(2 * window + 1) - window).float()
+    for i in range(a["num_hidden_layers"]):
+        layer = f"text_encoder.encoder.layers.{i}"
+        part = f"{layer}.attention"
+        q, k, v = (w.linear(h, f"{part}.{n}_proj").reshape(-1, heads, size) for n in "qkv")
+        q = q / size ** 0.5
+        by_head = lambda x: x.permute(1, 0, 2)
+        of_distance = q @ w.get(f"{part}.emb_rel_k")[0].T @ near.transpose(1, 2)
+        weights = (by_head(q) @ by_head(k).transpose(1, 2) + by_head(of_distance)).softmax(-1)
+        mixed = by_head(weights @ by_head(v)) + by_head(weights) @ near @ w.get(f"{part}.emb_rel_v")[0]
+        h = w.layernorm(h + w.linear(mixed.reshape(len(ids), -1), f"{part}.out_proj"), f"{layer}.layer_norm", eps)
+        x = F.relu(conv(h.T[None], f"{layer}.feed_forward.conv_1"))
+        x = conv(x, f"{layer}.feed_forward.conv_2")
+        h = w.layernorm(h + x[0].T, f"{layer}.final_layer_norm", eps)
+    h = h.T[None]
+    mean, _ = conv(h, "text_encoder.project").chunk(2, 1)
+    x = h
+    for i in (1, 2):
+        y = F.relu(conv(x, f"duration_predictor.conv_{i}"))
+        x = w.layernorm(y.transpose(1, 2), f"duration_predictor.norm_{i}", eps).transpose(1, 2)
+    exact = conv(x, "duration_predictor.proj").reshape(-1).exp() / a["speaking_rate"]
+    z = mean.repeat_interleave(exact.ceil().long(), 2)
+
+    def normed(x, name, padding, dilation):
+        old = w.has(f"{name}.weight_v")
+        length, v = (w.get(f"{name}.{n}") for n in (("weight_g", "weight_v") if old else (
+            "parametrizations.weight.original0", "parametrizations.weight.original1")))
+        kernel = v * (length / (v * v).sum((1, 2), keepdim=True).sqrt())
+        return F.conv1d(x, kernel, w.bias(name), padding=padding, dilation=dilation)
+
+    for i in reversed(range(a["prior_encoder_num_flows"])):
+        first, second = z.flip(1).chunk(2, 1)
+        x, name, results = conv(first, f"flow.flows.{i}.conv_pre"), f"flow.flows.{i}.wavenet", []
+        layers = a["prior_encoder_num_wavenet_layers"]
+        for j in range(layers):
+            dilation = a["wavenet_dilation_rate"] ** j
+            value, gate = normed(x, f"{name}.in_layers.{j}", dilation * (a["wavenet_kernel_size"] - 1) // 2,
+                                 dilation).chunk(2, 1)
+            y = normed(value.tanh() * gate.sigmoid(), f"{name}.res_skip_layers.{j}", 0, 1)
+            if j + 1 < layers:
+                add, y = y.chunk(2, 1)
+                x = x + add
+            results.append(y)
+        z = torch.cat([first, second - conv(sum(results), f"flow.flows.{i}.conv_post")], 1)
+
+    slope, kinds = a["leaky_relu_slope"], len(a["resblock_kernel_sizes"])
+    x = conv(z, "decoder.conv_pre")
+    for i, rate in enumerate(a["upsample_rates"]):
+        k, name = a["upsample_kernel_sizes"][i], f"decoder.upsampler.{i}"
+        long = F.conv_transpose1d(F.leaky_relu(x, slope), w.get(name), w.bias(name), rate, (k - rate) // 2)
+        blocks = []
+        for j in range(kinds):
+            x, k = long, a["resblock_kernel_sizes"][j]
+            for n, dilation in enumerate(a["resblock_dilation_sizes"][j]):
+                name = f"decoder.resblocks.{i * kinds + j}"
+                y = w.conv1d(F.leaky_relu(x, slope), f"{name}.convs1.{n}", padding=dilation * (k - 1) // 2,
+                             dilation=dilation)
+                x = x + conv(F.leaky_relu(y, slope), f"{name}.convs2.{n}")
+            blocks.append(x)
+        x = sum(blocks) / kinds
+    return conv(F.leaky_relu(x, 0.01), "decoder.conv_post").tanh().reshape(-1), exact
+
+
+def vits(seq, older=False, **changes):
+    """`older`: lengths and directions of kernels under the names that older files give them."""
+    def make(name, out, seed):
+        for seed in range(seed, seed + 100):
+            config = transformers.VitsConfig(**{**VITS, **changes})
+            config._attn_implementation = "eager"
+            model = randomise(transformers.VitsModel(config), seed, scales=(
+                ("emb_rel", 1.0), ("duration_predictor.proj.bias", 0.0), ("conv_post.weight", 0.05)))
+            ids = torch.randint(1, config.vocab_size, (seq,), generator=torch.Generator().manual_seed(seed))
+            tensors = {k: v for k, v in published(model).items() if not k.startswith("posterior_encoder.")}
+            if older:
+                for new, old in (("original0", "weight_g"), ("original1", "weight_v")):
+                    tensors = {k.replace(f"parametrizations.weight.{new}", old): v for k, v in tensors.items()}
+            architecture = keys(config, *VITS_KEYS)
+            with torch.no_grad():
+                waveform, exact = mirror_vits(ids, architecture, tensors)
+            # No duration near a whole number, where rounding decides; long ones and short ones.
+            off = (exact - exact.round()).abs().min().item()
+            lengths = exact.ceil()
+            if off > 0.01 and 30 < lengths.sum() < 90 and len(lengths.unique()) >= min(3, seq - 1):
+                break
+        else:
+            sys.exit(f"{name}: no good model")
+        with torch.no_grad():
+            want = model(input_ids=ids[None]).waveform[0]
+        agree(name, "waveform", waveform, want)
+        write(name, out, "vits", architecture, tensors, {"ids": ids}, {"waveform": want, "durations": lengths})
+    return make
+
+
 CASES = {
     "encoder-bert-mean": encoder("bert", "", stored_eps=1_000_000_000_000, normalize=True, hidden_act="gelu_new"),
     "encoder-bert-classes": encoder("bert", "ForSequenceClassification", num_labels=5),
@@ -627,6 +741,9 @@ CASES = {
     "whisper-forced": whisper(11_213, ends=False, forced=(8, 10, 52), encoder_layers=1, decoder_layers=2),
     "fasttext": fasttext(dim=10, minn=2, maxn=5, bucket=997, wordNgrams=2, loss="softmax", top_k=5),
     "tagger": tagger(),
+    "vits": vits(9),
+    "vits-older": vits(3, older=True, window_size=4, hidden_size=16, num_attention_heads=2, num_hidden_layers=1,
+                       prior_encoder_num_flows=2, prior_encoder_num_wavenet_layers=3, speaking_rate=0.2),
 }
 
 
