@@ -41,6 +41,7 @@ fn encode(ids: &Tensor, base: &str, config: &Config, w: &Weights) -> Tensor {
     let eps = if distil { 1e-12 } else { a.layer_norm_eps };
     let act = if distil { a.activation } else { a.hidden_act };
     assert!(a.position_embedding_type.unwrap_or("absolute") == "absolute", "positions must be absolute");
+    assert!(!a.is_decoder.unwrap_or(false), "attention to earlier tokens alone is not written here");
 
     // The positions of roberta begin behind the one of padding.
     let from_padding = ["roberta", "xlm-roberta"].contains(&config.model_type);

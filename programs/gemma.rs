@@ -8,8 +8,14 @@ use cyb::nn::{Config, Tensor, Tokenizer, Weights};
 pub fn forward(text: &str, config: &Config, tok: &Tokenizer, w: &Weights) -> String {
     let a = &config.architecture;
     let s = &config.sampling;
-    let ids = tok.encode(text);
+    // The two types read different keys; gemma means the tanh form by `gelu` too.
+    let gemma = config.model_type == "gemma";
+    let usual = "gelu_pytorch_tanh";
+    let act = if gemma { a.hidden_act.unwrap_or(usual) } else { a.hidden_activation.unwrap_or(usual) };
+    let tanh_form = [usual, "gelu_new", "gelu_fast"].contains(&act) || gemma && act == "gelu";
+    assert!(tanh_form, "only the tanh form of gelu is written here");
 
+    let ids = tok.encode(text);
     let rows = w.embed("model.embed_tokens", &ids, a.hidden_size);
     let mut h = rows.scale((a.hidden_size as f64).sqrt());
     for i in 0..a.num_hidden_layers {
