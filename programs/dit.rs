@@ -9,8 +9,7 @@ use cyb::nn::{Config, Tensor, Weights};
 pub fn forward(noise: &Tensor, labels: &[u32], config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     let s = &a.scheduler;
-    let height = a.latent_height.unwrap_or(a.sample_size);
-    let width = a.latent_width.unwrap_or(a.sample_size);
+    let (height, width) = (a.latent_height.unwrap_or(a.sample_size), a.latent_width.unwrap_or(a.sample_size));
     let mut x = noise.reshape([1, a.in_channels, height, width]);
 
     // α of a step: the product of 1 − β up to it, β evenly spaced.
@@ -22,17 +21,16 @@ pub fn forward(noise: &Tensor, labels: &[u32], config: &Config, w: &Weights) -> 
         alphas.push(product);
     }
 
-    let any = a.num_embeds_ada_norm;
+    let last = if s.set_alpha_to_one.unwrap_or(true) { 1.0 } else { alphas[0] };
     let stride = s.num_train_timesteps / s.num_inference_steps;
     for i in (0..s.num_inference_steps).rev() {
         let t = i * stride + s.steps_offset.unwrap_or(0);
         let mut drift = denoise(&x, t, labels, config, w);
         if a.guidance_scale > 1.0 {
             // Away from what the model would draw for no class in particular.
-            let plain = denoise(&x, t, &Tensor::full([1], any).cast("i64"), config, w);
+            let plain = denoise(&x, t, &[a.num_embeds_ada_norm], config, w);
             drift = plain.add(&drift.sub(&plain).scale(a.guidance_scale));
         }
-        let last = if s.set_alpha_to_one.unwrap_or(true) { 1.0 } else { alphas[0] };
         let previous = if t >= stride { alphas[t - stride] } else { last };
         x = x.ddim_step(&drift, alphas[t], previous);
     }
@@ -40,11 +38,9 @@ pub fn forward(noise: &Tensor, labels: &[u32], config: &Config, w: &Weights) -> 
 }
 
 /// The noise in `x` at step `t`, `[1, in_channels, height, width]`.
-fn denoise(x: &Tensor, t: usize, label: &Tensor, config: &Config, w: &Weights) -> Tensor {
+fn denoise(x: &Tensor, t: usize, label: &[u32], config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
-    let heads = a.num_attention_heads;
-    let size = heads * a.attention_head_dim;
-    let p = a.patch_size;
+    let (size, p) = (a.num_attention_heads * a.attention_head_dim, a.patch_size);
     let (rows, columns) = (x.dim(2) / p, x.dim(3) / p);
 
     let patches = w.conv2d(x, "transformer.pos_embed.proj", size, p, p, 0).flatten_patches();
@@ -53,8 +49,8 @@ fn denoise(x: &Tensor, t: usize, label: &Tensor, config: &Config, w: &Weights) -
         h = block(&h, t, label, &format!("transformer.transformer_blocks.{i}"), config, w);
     }
 
-    let condition = condition(t, label, "transformer.transformer_blocks.0", size, w);
-    let parts = w.linear(&condition.silu(), "transformer.proj_out_1", 2 * size).chunk(2, -1);
+    let about = condition(t, label, "transformer.transformer_blocks.0", size, w).silu();
+    let parts = w.linear(&about, "transformer.proj_out_1", 2 * size).chunk(2, -1);
     let h = h.adaptive_layernorm(&parts[1], &parts[0]);
     let out = a.out_channels.unwrap_or(a.in_channels);
     let h = w.linear(&h, "transformer.proj_out_2", p * p * out);
@@ -64,17 +60,17 @@ fn denoise(x: &Tensor, t: usize, label: &Tensor, config: &Config, w: &Weights) -
 }
 
 /// Attention and feed-forward, each between a norm that the condition shifts and scales and a gate of its own.
-fn block(h: &Tensor, t: usize, label: &Tensor, name: &str, config: &Config, w: &Weights) -> Tensor {
+fn block(h: &Tensor, t: usize, label: &[u32], name: &str, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
-    let (heads, head_dim) = (a.num_attention_heads, a.attention_head_dim);
-    let size = heads * head_dim;
-    let parts = w.linear(&condition(t, label, name, size, w).silu(), format!("{name}.norm1.linear"), 6 * size).chunk(6, -1);
+    let (heads, size) = (a.num_attention_heads, a.num_attention_heads * a.attention_head_dim);
+    let about = condition(t, label, name, size, w).silu();
+    let parts = w.linear(&about, format!("{name}.norm1.linear"), 6 * size).chunk(6, -1);
 
     let x = h.adaptive_layernorm(&parts[1], &parts[0]);
     let q = w.linear(&x, format!("{name}.attn1.to_q"), size);
     let k = w.linear(&x, format!("{name}.attn1.to_k"), size);
     let v = w.linear(&x, format!("{name}.attn1.to_v"), size);
-    let mixed = w.linear(&Tensor::attention(&q, &k, &v, heads, head_dim), format!("{name}.attn1.to_out.0"), size);
+    let mixed = w.linear(&Tensor::attention(&q, &k, &v, heads, size / heads), format!("{name}.attn1.to_out.0"), size);
     let h = h.add(&mixed.mul(&parts[2]));
 
     let x = h.layer_norm_plain(a.norm_eps.unwrap_or(1e-5)).mul(&parts[4].add(1.0)).add(&parts[3]);
@@ -83,16 +79,16 @@ fn block(h: &Tensor, t: usize, label: &Tensor, name: &str, config: &Config, w: &
 }
 
 /// What a block knows of step and class, `[1, size]`.
-fn condition(t: usize, label: &Tensor, name: &str, size: usize, w: &Weights) -> Tensor {
+fn condition(t: usize, label: &[u32], name: &str, size: usize, w: &Weights) -> Tensor {
     let emb = format!("{name}.norm1.emb");
-    let (sine, cosine) = waves(&Tensor::full([1], t), 256, 1);
+    let (sine, cosine) = waves(&Tensor::full([1], t as f64), 256, 1);
     let x = w.linear(&cosine.concat(&sine, -1), format!("{emb}.timestep_embedder.linear_1"), size).silu();
     let x = w.linear(&x, format!("{emb}.timestep_embedder.linear_2"), size);
     x.add(&w.embed(format!("{emb}.class_embedder.embedding_table"), label, size))
 }
 
-/// Where a patch is, `[rows · columns, size]`: the column in the first half, the row in the second. Another shape of
-/// picture than the one learned on, `base` patches a side, stretches over the same range.
+/// Where a patch is, `[rows · columns, size]`: the column in the first half, the row in the second. A picture of any
+/// shape stretches over the range of the one learned on, `base` patches a side.
 fn positions(rows: usize, columns: usize, base: usize, size: usize) -> Tensor {
     let across = Tensor::arange(columns).cast("f32").scale(base as f64 / columns as f64).repeat([rows]);
     let down = Tensor::arange(rows).cast("f32").scale(base as f64 / rows as f64).repeat_each(columns, 0);
@@ -112,11 +108,10 @@ fn waves(t: &Tensor, dim: usize, shift: usize) -> (Tensor, Tensor) {
 /// From the latent space to pixels, −1 to 1.
 fn decode(x: &Tensor, config: &Config, w: &Weights) -> Tensor {
     let v = &config.architecture.vae;
-    let widths = &v.block_out_channels;
-    let (levels, groups) = (widths.len(), v.norm_num_groups);
-    let widest = widths[levels - 1];
-
-    let x = if w.has("vae.post_quant_conv") { w.conv2d(x, "vae.post_quant_conv", v.latent_channels, 1, 1) } else { x.clone() };
+    let (widths, groups) = (&v.block_out_channels, v.norm_num_groups);
+    let (levels, widest) = (widths.len(), widths[widths.len() - 1]);
+    let first = "vae.post_quant_conv";
+    let x = if w.has(first) { w.conv2d(x, first, v.latent_channels, 1, 1) } else { x.clone() };
     let x = w.conv2d(&x, "vae.decoder.conv_in", widest, 3, 1);
     let x = residual(&x, "vae.decoder.mid_block.resnets.0", widest, groups, w);
     let x = mix(&x, "vae.decoder.mid_block.attentions.0", widest, groups, w);

@@ -27,25 +27,25 @@ fn layer(h: &Tensor, name: &str, out: usize, stride: usize, config: &Config, w: 
     let shortcut = format!("{name}.shortcut");
     let kept = if w.has(format!("{shortcut}.convolution")) { conv(h, &shortcut, out, 1, stride, w) } else { h.clone() };
     let branch = if config.architecture.layer_type.unwrap_or("bottleneck") == "basic" {
-        basic(h, &format!("{name}.layer"), out, stride, config, w)
+        basic(h, &format!("{name}.layer"), out, stride, w)
     } else {
         bottleneck(h, &format!("{name}.layer"), out, stride, config, w)
     };
     activate(&branch.add(&kept), config)
 }
 
-/// Two convolutions of 3 × 3.
-fn basic(h: &Tensor, name: &str, out: usize, stride: usize, config: &Config, w: &Weights) -> Tensor {
-    let x = activate(&conv(h, &format!("{name}.0"), out, 3, stride, w), config);
+/// Two convolutions of 3 × 3. Inside a branch the activation is relu, whatever the config says.
+fn basic(h: &Tensor, name: &str, out: usize, stride: usize, w: &Weights) -> Tensor {
+    let x = conv(h, &format!("{name}.0"), out, 3, stride, w).relu();
     conv(&x, &format!("{name}.1"), out, 3, 1, w)
 }
 
-/// 1 × 1 to a quarter of the channels, 3 × 3, 1 × 1 back. The 3 × 3 takes the stride unless the config says the first.
+/// 1 × 1 to a quarter of the channels, 3 × 3, 1 × 1 back. The 3 × 3 has the stride unless the config says the first.
 fn bottleneck(h: &Tensor, name: &str, out: usize, stride: usize, config: &Config, w: &Weights) -> Tensor {
     let early = config.architecture.downsample_in_bottleneck.unwrap_or(false);
     let (first, second) = if early { (stride, 1) } else { (1, stride) };
-    let x = activate(&conv(h, &format!("{name}.0"), out / 4, 1, first, w), config);
-    let x = activate(&conv(&x, &format!("{name}.1"), out / 4, 3, second, w), config);
+    let x = conv(h, &format!("{name}.0"), out / 4, 1, first, w).relu();
+    let x = conv(&x, &format!("{name}.1"), out / 4, 3, second, w).relu();
     conv(&x, &format!("{name}.2"), out, 1, 1, w)
 }
 
