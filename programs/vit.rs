@@ -11,7 +11,7 @@ pub fn forward(image: &Tensor, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     // A model that was saved without a head has no prefix.
     let prefix = format!("{}.", config.model_type);
-    let root = if w.has(format!("{prefix}embeddings.cls_token")) { prefix } else { "" };
+    let root = if w.has(format!("{prefix}embeddings.cls_token")) { prefix.as_str() } else { "" };
 
     let image = image.reshape([-1, a.num_channels.unwrap_or(3), a.image_size, a.image_size]);
     let mut h = embed(&image, root, config, w);
