@@ -10,7 +10,7 @@ A case is named PROGRAM-WHAT after the program in `programs/` that it runs, and 
 
     config.toml          the config as a program sees it
     model.safetensors    the weights, f32, under the names of the reference
-    case.safetensors     inputs `in.NAME` and results `out.NAME`; the metadata name program and reference
+    case.safetensors     inputs `in.NAME` and results `out.NAME`; the metadata name the reference
 
 The reference of the detector is the module in this file; all others are the libraries' own models.
 
@@ -555,7 +555,7 @@ def make(name, out):
     reference = {"detector": f"torch {torch.__version__}"} | dict.fromkeys(
         ("dit", "dit_video", "video_decoder"), f"diffusers {diffusers.__version__}")
     save_file({k: v.contiguous().clone() for k, v in tensors.items()}, folder / "case.safetensors", metadata={
-        "program": program, "reference": reference.get(program, f"transformers {transformers.__version__}")})
+        "reference": reference.get(program, f"transformers {transformers.__version__}")})
     size = 0
     for file in folder.iterdir():
         file.chmod(0o644)
