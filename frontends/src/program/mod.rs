@@ -28,16 +28,16 @@ pub mod generation;
 pub mod host;
 pub mod module;
 pub mod rs;
-mod split;
 mod source;
+mod split;
 pub mod tri;
 pub mod value;
 
 pub use ast::{Language, Span, Tree};
 pub use codes::Code;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use entry::{Options, compile};
 pub use module::{Driver, Module, Outcome};
-pub use diagnostic::{Diagnostic, Diagnostics};
 
 /// Parses a program.
 ///

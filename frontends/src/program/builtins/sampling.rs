@@ -9,8 +9,8 @@ use crate::program::eval::{Eval, Evaluator, Flow};
 use crate::program::host::{HostNode, Leaf};
 use crate::program::module::Sampling;
 use crate::program::value::Value;
-use tallow_ir::ops::SampleMethod;
 use tallow_ir::Value as Node;
+use tallow_ir::ops::SampleMethod;
 
 /// Methods of logits.
 pub static METHODS: &[Builtin] = &[
@@ -112,7 +112,10 @@ fn check(how: &Sampling, span: Span) -> Eval<()> {
         return Err(bad(format!("the temperature is {}", how.temperature)));
     }
     if matches!(how.method, SampleMethod::TopP | SampleMethod::MinP) && !(how.p > 0.0 && how.p <= 1.0) {
-        return Err(bad(format!("the probability `p` is {}, and must lie above 0 and not above 1; check the scale", how.p)));
+        return Err(bad(format!(
+            "the probability `p` is {}, and must lie above 0 and not above 1; check the scale",
+            how.p
+        )));
     }
     Ok(())
 }
@@ -130,7 +133,8 @@ fn encode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
             match &build.host[id.0 as usize] {
                 HostNode::Leaf(Leaf::Text(_)) => Ok(Value::Tokens),
                 _ => {
-                    let d = Diagnostic::new(Code::RunTimeValue, a.at(0), "`encode` takes the text input as it is given");
+                    let d =
+                        Diagnostic::new(Code::RunTimeValue, a.at(0), "`encode` takes the text input as it is given");
                     Err(d.help("put what belongs around a prompt into the `chat` section").into())
                 }
             }
@@ -158,4 +162,3 @@ fn decode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
         other => Err(e.mismatch(&other, "sampled or generated tokens", a.at(0))),
     }
 }
-
