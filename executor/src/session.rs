@@ -30,13 +30,15 @@ pub struct Session {
     caches: Vec<Cache>,
     past: usize,
     random: RandomState,
+    /// Inputs of every call of [`Session::forward`] beside the ids.
+    fixed: Vec<(String, Tensor)>,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
         let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
-        Session { program, caches, past: 0, random: RandomState::default() }
+        Session { program, caches, past: 0, random: RandomState::default(), fixed: Vec::new() }
     }
 
     /// The program.
@@ -58,6 +60,13 @@ impl Session {
     /// Bytes that the cache holds.
     pub fn cache_bytes(&self) -> usize {
         self.caches.iter().map(Cache::bytes).sum()
+    }
+
+    /// What [`Session::forward`] gives the graph beside the ids, in every call: the results of a graph that runs once
+    /// before a text. With such inputs a text runs at once, and not in chunks. The cache is emptied.
+    pub fn set_fixed(&mut self, inputs: Vec<(String, Tensor)>) {
+        self.reset();
+        self.fixed = inputs;
     }
 
     /// Begins the random numbers of the graph anew, from this seed; a session begins with the seed 0. The
@@ -100,14 +109,16 @@ impl Session {
         let run = |session: &mut Self| -> Result<Tensor> {
             let mut parts = Vec::new();
             let chunk = match session.program.one_token_inputs() {
-                [] if session.is_stateless() => ids.len(),
+                [] if session.is_stateless() || !session.fixed.is_empty() => ids.len(),
                 [] => session.program.options.chunk.max(1),
                 _ => 1,
             };
             for chunk in ids.chunks(chunk) {
                 let values: Vec<i64> = chunk.iter().map(|&i| i64::from(i)).collect();
                 let tensor = Tensor::from_vec(values, chunk.len(), &Device::Cpu)?;
-                let out = session.call(&[("input_ids".into(), tensor)], rows, length)?;
+                let mut inputs = session.fixed.clone();
+                inputs.push(("input_ids".into(), tensor));
+                let out = session.call(&inputs, rows, length)?;
                 let logits = out.into_iter().find(|(name, _)| name == LOGITS);
                 let missing = || ExecutorError::Input {
                     name: LOGITS.into(),

@@ -118,7 +118,7 @@ impl HostProgram {
         steps: u64,
     ) -> Result<Value, Diagnostic> {
         let work = || {
-            let run = HostRun { program: self, leaves, known: HashMap::new(), fragments: HashMap::new(), chat: None };
+            let run = HostRun::new(self, leaves);
             let mut evaluator = Evaluator::new(&self.tree, None, Some(run));
             evaluator.limit_steps(steps);
             let result = evaluator.resolved(value, 0);
@@ -142,6 +142,13 @@ pub(crate) struct HostRun<'t> {
     fragments: HashMap<usize, HashMap<Option<Arc<str>>, Value>>,
     /// What a chat function has written.
     pub chat: Option<Vec<ChatPiece>>,
+}
+
+impl<'t> HostRun<'t> {
+    /// Nothing is known yet.
+    pub(crate) fn new(program: &'t HostProgram, leaves: &'t (dyn Fn(&Leaf) -> Option<Value> + Sync)) -> Self {
+        HostRun { program, leaves, known: HashMap::new(), fragments: HashMap::new(), chat: None }
+    }
 }
 
 /// Most values inside each other that are looked through.

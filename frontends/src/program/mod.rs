@@ -10,12 +10,15 @@
 //! | [`generation`], [`split`] | loops over generated tokens; what runs once |
 //! | [`host`] | code on text and numbers that are known only when running |
 //! | [`module`] | what comes out |
+//! | `chat` | functions that write a conversation as a prompt |
+//! | `config` | the config as values |
 //! | `source` | what both readers ask of a source, and their limits |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
 pub mod build;
 pub mod builtins;
+mod chat;
 pub mod codes;
 mod config;
 pub mod diagnostic;
