@@ -43,6 +43,8 @@ pub struct Build<'t> {
     pub decoded: Option<usize>,
     /// Last rows, and what they are the last row of.
     pub last_rows: HashMap<Node, Node>,
+    /// Logits of which some tokens are never taken: what they are without that, and which.
+    pub masks: HashMap<Node, (Node, Masks)>,
     /// The loop over generated tokens.
     pub generation: Option<Generation>,
     /// The decoder that the config describes, once it is asked for.
@@ -77,13 +79,28 @@ pub enum InputKind {
     Ids,
 }
 
+/// Ids that sampling never takes, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Masks {
+    /// At any place.
+    pub always: Vec<u32>,
+    /// As the first token that is generated.
+    pub first: Vec<u32>,
+}
+
 /// A token that is sampled from logits.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     /// The logits, of all positions where the program takes the last.
     pub logits: Node,
+    /// What the program samples from.
+    pub row: Node,
+    /// Where.
+    pub span: Span,
     /// How.
     pub how: super::module::Sampling,
+    /// What is never taken.
+    pub masks: Masks,
     /// The operation, where tensor code reads the token.
     pub node: Option<Node>,
 }
@@ -105,6 +122,7 @@ impl<'t> Build<'t> {
             sampled: Vec::new(),
             decoded: None,
             last_rows: HashMap::new(),
+            masks: HashMap::new(),
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
@@ -457,6 +475,15 @@ impl<'t> Evaluator<'t> {
         };
         let add = |value: f64| Op::AddScalar { value: (value as f32).into() };
         let mul = |value: f64| Op::MulScalar { value: (value as f32).into() };
+        // What leaves every value as it is adds nothing to the graph.
+        if let (BinaryOp::Mul | BinaryOp::Div, None, Some(1.0)) = (op, scalar(a), scalar(b)) {
+            return Ok(Value::Tensor(self.to_node(a, span)?));
+        }
+        if let (BinaryOp::Add | BinaryOp::Sub, None, Some(0.0)) = (op, scalar(a), scalar(b))
+            && !self.float_operand(a, span)?
+        {
+            return Ok(Value::Tensor(self.to_node(a, span)?));
+        }
         let node = match (op, scalar(a), scalar(b)) {
             (BinaryOp::Add, None, Some(c)) => {
                 let x = self.to_node(a, span)?;
@@ -497,6 +524,11 @@ impl<'t> Evaluator<'t> {
             }
             _ => {
                 let (x, y) = self.pair(a, b, span)?;
+                if op == BinaryOp::Mul
+                    && let Some(gated) = self.gated_product(x, y, span)?
+                {
+                    return Ok(Value::Tensor(gated));
+                }
                 let op = operation.unwrap_or(match op {
                     BinaryOp::Add => Op::Add,
                     BinaryOp::Sub => Op::Sub,

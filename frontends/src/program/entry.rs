@@ -212,7 +212,8 @@ fn finish(
             Some(g) => (g.start, g.stop, g.limit, g.total),
             None => (Start::Prompt, Vec::new(), None, None),
         };
-        driver = Some(Driver { start, sampling: found.how, stop, limit, total });
+        let (suppress, suppress_first) = (found.masks.always, found.masks.first);
+        driver = Some(Driver { start, sampling: found.how, suppress, suppress_first, stop, limit, total });
         outcome = Outcome::Text;
     } else {
         let named = result_names(&e, function);
@@ -235,6 +236,12 @@ fn finish(
                 outputs.insert(name, node);
             }
         }
+    }
+    let first_only: Vec<Node> = build.masks.iter().filter(|(_, (_, m))| !m.first.is_empty()).map(|(&node, _)| node).collect();
+    if let Some(node) = split::reaches(&build.graph, &outputs, &first_only) {
+        let at = build.spans.get(&node.node.index()).copied().unwrap_or(span);
+        let d = Diagnostic::new(Code::Generation, at, "what is not the first token is known to a driver alone");
+        return Err(vec![d.label("read by tensor code").help("sample these logits and give the token to `tok.decode`, or to the list of tokens")]);
     }
     let tokens = driver.is_some().then_some(build.tokens).flatten();
     let parts = split::split(&build.graph, &outputs, tokens.filter(|_| generated_needs_split(&build.graph)))

@@ -622,7 +622,7 @@ impl Evaluator<'_> {
             p: (how.p as f32).into(),
             k: how.k,
         };
-        let node = self.op(op, &[found.logits], span)?;
+        let node = self.op(op, &[found.row], span)?;
         if let Some(build) = &mut self.build {
             build.sampled[sampled].node = Some(node);
         }

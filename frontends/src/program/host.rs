@@ -10,7 +10,7 @@ use super::codes::Code;
 use super::diagnostic::Diagnostic;
 use super::eval::{Eval, Evaluator, Flow, free, with_stack};
 use super::value::{Cell, Closure, Place, StructValue, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The number of a [`HostNode`].
@@ -107,7 +107,7 @@ impl HostProgram {
         leaves_of(&self.nodes, &self.fragments, value)
     }
 
-    /// Computes a value from its leaves, with a limit of steps.
+    /// Computes a value from its leaves, with a limit of steps. `vocabulary` gives the id of a token by its exact text.
     ///
     /// # Errors
     /// What went wrong, with its place in the program.
@@ -115,10 +115,12 @@ impl HostProgram {
         &self,
         value: &Value,
         leaves: &(dyn Fn(&Leaf) -> Option<Value> + Sync),
+        vocabulary: &Vocabulary<'_>,
         steps: u64,
     ) -> Result<Value, Diagnostic> {
         let work = || {
-            let run = HostRun::new(self, leaves);
+            let mut run = HostRun::new(self, leaves);
+            run.vocabulary = Some(vocabulary);
             let mut evaluator = Evaluator::new(&self.tree, None, Some(run));
             evaluator.limit_steps(steps);
             let result = evaluator.resolved(value, 0);
@@ -135,9 +137,14 @@ impl HostProgram {
     }
 }
 
+/// The id of a token by its exact text.
+pub type Vocabulary<'v> = dyn Fn(&str) -> Option<u32> + Sync + 'v;
+
 /// One run of host functions: what is known so far.
 pub(crate) struct HostRun<'t> {
     program: &'t HostProgram,
+    /// The vocabulary, where the caller has one.
+    pub vocabulary: Option<&'t Vocabulary<'t>>,
     leaves: &'t (dyn Fn(&Leaf) -> Option<Value> + Sync),
     known: HashMap<HostId, Value>,
     fragments: HashMap<usize, HashMap<Option<Arc<str>>, Value>>,
@@ -148,7 +155,7 @@ pub(crate) struct HostRun<'t> {
 impl<'t> HostRun<'t> {
     /// Nothing is known yet.
     pub(crate) fn new(program: &'t HostProgram, leaves: &'t (dyn Fn(&Leaf) -> Option<Value> + Sync)) -> Self {
-        HostRun { program, leaves, known: HashMap::new(), fragments: HashMap::new(), chat: None }
+        HostRun { program, vocabulary: None, leaves, known: HashMap::new(), fragments: HashMap::new(), chat: None }
     }
 }
 
@@ -244,6 +251,32 @@ impl Evaluator<'_> {
             frozen.push(self.freeze(operand, span, 0)?);
         }
         self.host_node(HostNode::Applied { applied, operands: frozen, span }, span)
+    }
+
+    /// Whether a function may run with the model though it is given the tokenizer: neither it nor a function that it
+    /// calls encodes or decodes a text, which belongs to the graph and its driver.
+    pub(crate) fn only_looks_up(&self, function: usize) -> bool {
+        let mut seen = HashSet::from([function]);
+        let mut open = vec![function];
+        while let Some(function) = open.pop() {
+            let mut found = false;
+            free::walk(self.tree, self.tree.functions[function].body, |_, kind| match kind {
+                ExprKind::Method { name, .. } => found |= matches!(&*name.text, "encode" | "decode"),
+                ExprKind::Path(path, _) => {
+                    let Some(last) = path.last() else { return };
+                    if let Some(&callee) = self.functions.get(&(None, last.text.clone()))
+                        && seen.insert(callee)
+                    {
+                        open.push(callee);
+                    }
+                }
+                _ => {}
+            });
+            if found {
+                return false;
+            }
+        }
+        true
     }
 
     /// A piece of program that runs as a whole with the model; its result.

@@ -190,9 +190,9 @@ impl Evaluator<'_> {
             return Err(d.into());
         }
         // Text and numbers that are known only when running, and nothing else: a host function.
-        let ordinary =
-            |v: &Value| !self.is_tensor(v) && !matches!(v, Value::Weights | Value::Tokenizer | Value::Tokens);
-        if self.run.is_none() && args.iter().any(|v| self.is_host(v)) && args.iter().all(ordinary) {
+        let ordinary = |v: &Value| !self.is_tensor(v) && !matches!(v, Value::Weights | Value::Tokens);
+        let looks_up = |e: &Self| !args.iter().any(|v| matches!(v, Value::Tokenizer)) || e.only_looks_up(index);
+        if self.run.is_none() && args.iter().any(|v| self.is_host(v)) && args.iter().all(ordinary) && looks_up(self) {
             return self.apply_host(Applied::Function(index), args, span);
         }
         let mut frame = Frame::default();
