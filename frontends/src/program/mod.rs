@@ -5,11 +5,13 @@
 //! | [`rs`], [`tri`] | source → [`ast::Tree`] |
 //! | [`ast`] | the syntax tree of both languages |
 //! | `source` | what both readers ask of a source, and their limits |
+//! | [`height`] | how deep expressions lie in each other |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
 pub mod codes;
 pub mod diagnostic;
+pub mod height;
 pub mod rs;
 mod source;
 pub mod tri;

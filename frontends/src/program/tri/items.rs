@@ -160,7 +160,8 @@ impl Parser<'_> {
             return Err(self.mistake(self.gap(), message, help));
         }
         let opened = self.advance();
-        let mut fields: Vec<(Name, _)> = Vec::new();
+        let mut fields = Vec::new();
+        let mut names: HashMap<Arc<str>, Span> = HashMap::new();
         while !self.is(Sign::BraceClose) {
             // Fields end with a comma or with their line.
             self.eat_key(Key::Pub);
@@ -173,10 +174,15 @@ impl Parser<'_> {
                 p.advance();
                 Ok((field, p.ty()?))
             })?;
-            if let Some((first, _)) = fields.iter().find(|(n, _)| n.text == field.0.text) {
-                let message = format!("`{}` has two fields `{}`", name.text, field.0.text);
-                let error = Diagnostic::new(Code::Twice, field.0.span, message).related(first.span, "the first");
-                self.error(error.help("give one of them another name"));
+            match names.get(&field.0.text) {
+                Some(&first) => {
+                    let message = format!("`{}` has two fields `{}`", name.text, field.0.text);
+                    let error = Diagnostic::new(Code::Twice, field.0.span, message).related(first, "the first");
+                    self.error(error.help("give one of them another name"));
+                }
+                None => {
+                    names.insert(field.0.text.clone(), field.0.span);
+                }
             }
             fields.push(field);
             let token = self.token();

@@ -6,7 +6,7 @@
 use super::token::{Key, Kind, Sign, Token};
 use crate::program::ast::{ExprId, ExprKind, Name};
 use crate::program::source::{MAX_ERRORS, MAX_NESTING};
-use crate::program::{Code, Diagnostic, Language, Span, Tree};
+use crate::program::{Code, Diagnostic, Language, Span, Tree, height};
 use std::collections::HashMap;
 
 /// A mistake was reported, and what was asked for is not there.
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
     /// The tree, or everything that is wrong.
     pub fn finish(mut self) -> Result<Tree, Vec<Diagnostic>> {
         if self.errors.is_empty() {
-            return Ok(self.tree);
+            return height::check(&self.tree).map(|()| self.tree).map_err(|e| vec![e]);
         }
         self.errors.sort_by_key(|d| (d.span.start, d.span.end));
         Err(self.errors)

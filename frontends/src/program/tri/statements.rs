@@ -19,7 +19,7 @@ impl Parser<'_> {
             let message = format!("expected `{{` and a block, found {}", self.found());
             return Err(self.mistake(self.gap(), message, "blocks are written `{ … }`"));
         }
-        self.deeper(|p| p.lines(false, true, |p| p.block_here()))
+        self.lines(false, true, |p| p.block_here())
     }
 
     fn block_here(&mut self) -> Read<ExprId> {
@@ -124,7 +124,7 @@ impl Parser<'_> {
         match token.kind {
             Kind::Key(Key::Let) => self.variable().map(Line::Statement),
             Kind::Key(Key::For | Key::While | Key::Loop) => {
-                let id = self.repetition()?;
+                let id = self.deeper(|p| p.repetition())?;
                 Ok(Line::Statement(Statement::Expr(id)))
             }
             Kind::Key(Key::Const) => {
