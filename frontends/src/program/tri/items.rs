@@ -28,10 +28,16 @@ impl Parser<'_> {
                 continue;
             }
             let place = self.place();
+            self.begin = place;
             if self.item(&mut module).is_err() {
-                self.free = false;
-                self.structs = true;
-                self.skip_item();
+                (self.free, self.structs) = (false, true);
+                if matches!(token.kind, Kind::Key(Key::Module | Key::Use)) {
+                    while !self.token().fresh {
+                        self.advance();
+                    }
+                } else {
+                    self.skip_item();
+                }
                 if self.place() == place {
                     self.advance();
                 }
@@ -42,7 +48,8 @@ impl Parser<'_> {
         self.check_names();
     }
 
-    fn item(&mut self, module: &mut Option<Span>) -> Read<()> {
+    /// One item.
+    pub fn item(&mut self, module: &mut Option<Span>) -> Read<()> {
         let token = self.token();
         match token.kind {
             Kind::Key(Key::Module) => self.module(module),
