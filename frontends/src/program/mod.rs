@@ -13,6 +13,7 @@
 //! | `chat` | functions that write a conversation as a prompt |
 //! | `config` | the config as values |
 //! | `source` | what both readers ask of a source, and their limits |
+//! | [`height`] | how deep expressions lie in each other |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
@@ -27,6 +28,7 @@ pub mod eval;
 pub mod generation;
 pub mod host;
 pub mod module;
+pub mod height;
 pub mod rs;
 mod source;
 mod split;
