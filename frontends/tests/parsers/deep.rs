@@ -339,6 +339,46 @@ fn nesting_is_256_deep() {
     }
 }
 
+/// Many mistakes, each of which asks where to go on.
+#[test]
+fn mistakes_are_passed_over_soon() {
+    let lines = [
+        "let a\n",
+        "}\n",
+        "{\n",
+        "let a b\n",
+        "f(\n",
+        ")\n",
+        "fn f(\n",
+        "fn f() {\n",
+        "const\n",
+        "a b\n",
+        "let x = [\n",
+    ];
+    for open in ["", "[", "{", "(", "[{", "{["] {
+        for line in lines {
+            let head = format!("fn f() {{\n{}", open.repeat(20_000));
+            assert!(timed(&format!("{head}{{ {}", line.repeat(50_000)), Language::Tri).is_err());
+            assert!(timed(&format!("{head}{}", line.repeat(50_000)), Language::Tri).is_err());
+        }
+    }
+    for item in
+        ["fn f() {}\n", "struct A { a: B, a: B }\n", "const A: B = 1;\n", "impl A { fn f() {} }\n", "use a::b;\n"]
+    {
+        assert!(timed(&item.repeat(30_000), Language::Rs).is_err());
+        assert!(timed(&item.repeat(30_000), Language::Tri).is_err());
+    }
+    let many = |n: usize| (0..n).map(|i| format!("a{i}")).collect::<Vec<_>>();
+    let fields: Vec<String> = many(50_000).iter().map(|f| format!("{f}: Field")).collect();
+    let holes: String = many(50_000).iter().map(|f| format!("{{{f}}}")).collect();
+    let args: Vec<String> = many(50_000).iter().map(|f| format!("{f} = 1")).collect();
+    for language in [Language::Rs, Language::Tri] {
+        assert!(timed(&format!("fn f({}) {{}}", fields.join(", ")), language).is_ok());
+        assert!(timed(&format!("struct S {{ {} }}", fields.join(", ")), language).is_ok());
+    }
+    assert!(timed(&format!("fn f() {{ format!(\"{holes}\", {}); }}", args.join(", ")), Language::Rs).is_ok());
+}
+
 /// Long programs that do not nest are programs.
 #[test]
 fn long_programs_are_read() {

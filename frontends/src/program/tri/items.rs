@@ -42,7 +42,7 @@ impl Parser<'_> {
                     self.advance();
                 }
             }
-            self.open.clear();
+            self.leave(0);
         }
         self.check_types();
         self.check_names();

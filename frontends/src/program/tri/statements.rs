@@ -56,7 +56,7 @@ impl Parser<'_> {
                 _ => {}
             }
             statements.extend(value.take().map(Statement::Expr));
-            let open = self.open.len();
+            let open = self.open;
             let place = self.place();
             self.begin = place;
             match self.line() {
