@@ -70,7 +70,8 @@ impl Evaluator<'_> {
         }
         let none = IndexMap::<String, Vec<u64>>::new();
         let spec = families::describe_any(build.config, build.tensors.unwrap_or(&none)).map_err(|error| {
-            let d = Diagnostic::new(Code::FamilyConfig, span, "the config does not describe the attention of a decoder");
+            let d =
+                Diagnostic::new(Code::FamilyConfig, span, "the config does not describe the attention of a decoder");
             d.label("needs it").help(error.to_string())
         })?;
         let spec = Arc::new(spec);
@@ -106,7 +107,8 @@ impl Evaluator<'_> {
             }
             None if spec.layers.windows(2).all(|w| w[0] == w[1]) && !spec.layers.is_empty() => 0,
             None => {
-                let d = Diagnostic::new(Code::Layer, span, "the layer of this attention cannot be told, and layers differ");
+                let d =
+                    Diagnostic::new(Code::Layer, span, "the layer of this attention cannot be told, and layers differ");
                 return Err(d.help("make q by `w.linear` with the number of the layer in the name").into());
             }
         };
@@ -134,7 +136,13 @@ impl Evaluator<'_> {
     }
 
     /// The gain of the norm of query or key heads, where there is one beside the projection.
-    fn head_gain(&mut self, spec: &DecoderSpec, projection: Option<&str>, what: &str, span: Span) -> Eval<Option<Node>> {
+    fn head_gain(
+        &mut self,
+        spec: &DecoderSpec,
+        projection: Option<&str>,
+        what: &str,
+        span: Span,
+    ) -> Eval<Option<Node>> {
         let Some(projection) = projection else { return Ok(None) };
         let Some(parent) = projection.strip_suffix(&format!("{what}_proj.weight")) else { return Ok(None) };
         let name = format!("{parent}{what}_norm.weight");
@@ -158,7 +166,14 @@ fn layer_of(name: &str) -> Option<usize> {
 }
 
 /// Plain attention over the last two dimensions but for heads.
-fn attend(e: &mut Evaluator<'_>, qkv: [Node; 3], mask: Option<Node>, sizes: (u32, u32), causal: bool, span: Span) -> Eval<Node> {
+fn attend(
+    e: &mut Evaluator<'_>,
+    qkv: [Node; 3],
+    mask: Option<Node>,
+    sizes: (u32, u32),
+    causal: bool,
+    span: Span,
+) -> Eval<Node> {
     let (heads, head_dim) = sizes;
     let batched = e.dims(qkv[0]).len() == 3;
     let mut operands = Vec::with_capacity(4);
