@@ -185,8 +185,9 @@ impl Evaluator<'_> {
 
     pub(super) fn match_expr(&mut self, id: ExprId, of: ExprId, arms: &[Arm], span: Span) -> Eval {
         let value = self.eval(of)?;
-        match value {
+        match self.deref(value.clone()) {
             Value::Host(_) => return self.residual(id),
+            Value::Poison => return Err(Flow::Poisoned),
             Value::Tensor(_) | Value::Sampled(_) | Value::Stop(_) => {
                 let d = Diagnostic::new(Code::RunTimeBranch, self.span(of), format!("`match` on {}", value.kind()));
                 return Err(d.label("known only when running").help("use `if` and comparisons").into());

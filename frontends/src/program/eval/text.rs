@@ -5,7 +5,7 @@ use crate::program::ast::{ExprId, FormatSpec, MacroKind, Piece, Span};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::host::Applied;
-use crate::program::value::{Key, Value};
+use crate::program::value::Value;
 use std::fmt::Write as _;
 
 /// Most lists and structs inside each other that are written out.
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
         if len > super::MAX_LENGTH { self.make(len, span) } else { Ok(()) }
     }
 
-    fn shown(&mut self, value: &Value, spec: &FormatSpec, span: Span) -> Eval<String> {
+    pub(crate) fn shown(&mut self, value: &Value, spec: &FormatSpec, span: Span) -> Eval<String> {
         let mut out = String::new();
         let debug = spec.kind == Some('?');
         match (value, spec.kind) {
@@ -295,16 +295,5 @@ pub(crate) fn brief(value: &Value) -> String {
             inner => brief(&inner),
         },
         other => other.kind().to_owned(),
-    }
-}
-
-/// A key of a map as a value.
-pub(crate) fn key_value(key: &Key) -> Value {
-    match key {
-        Key::Int(n) => Value::int(*n),
-        Key::Bool(b) => Value::Bool(*b),
-        Key::Char(c) => Value::Char(*c),
-        Key::Str(text) => Value::Str(text.clone()),
-        Key::List(items) => Value::list(items.iter().map(key_value).collect()),
     }
 }
