@@ -7,6 +7,7 @@ use tallow_executor::Rows;
 use tallow_executor::sampling::{AllowedIds, Sampler};
 use tallow_executor::stream::{StopMatcher, TextStream};
 use tallow_executor::tokenizer::Tokenizer;
+use tallow_frontends::program::Driver;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub struct Generation<'a> {
     logits: Option<Tensor>,
     ids: Vec<u32>,
     limit: usize,
+    /// Ids that end it beside the model's own.
+    end_ids: Vec<u32>,
     ignore_end: bool,
     ended: Option<Ended>,
     statistics: Statistics,
@@ -74,6 +77,7 @@ impl<'a> Generation<'a> {
             return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
         }
         let tokenizer = session.model().tokenizer()?;
+        let driver = session.model().compiled().and_then(|c| c.driver().cloned());
         let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
         let start = Instant::now();
         let before = session.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
@@ -92,7 +96,8 @@ impl<'a> Generation<'a> {
             stops,
             logits: Some(logits),
             ids: Vec::new(),
-            limit: options.max_tokens.unwrap_or(usize::MAX),
+            limit: limit(options.max_tokens, driver.as_ref(), prompt.len()),
+            end_ids: driver.map(|d| d.stop).unwrap_or_default(),
             ignore_end: options.ignore_end,
             ended: None,
             statistics,
@@ -150,7 +155,7 @@ impl<'a> Generation<'a> {
             }
             self.ids.push(id);
             self.statistics.tokens += 1;
-            if !self.ignore_end && self.session.model().end_ids().contains(&id) {
+            if !self.ignore_end && (self.end_ids.contains(&id) || self.session.model().end_ids().contains(&id)) {
                 self.ended = Some(Ended::Stop);
                 continue;
             }
@@ -163,6 +168,13 @@ impl<'a> Generation<'a> {
             }
         }
     }
+}
+
+/// Most tokens to generate: what the caller and the program allow.
+fn limit(asked: Option<usize>, driver: Option<&Driver>, prompt: usize) -> usize {
+    let own = driver.and_then(|d| d.limit).unwrap_or(usize::MAX);
+    let total = driver.and_then(|d| d.total).map_or(usize::MAX, |total| total.saturating_sub(prompt));
+    asked.unwrap_or(usize::MAX).min(own).min(total)
 }
 
 impl Iterator for Generation<'_> {

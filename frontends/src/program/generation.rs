@@ -383,6 +383,8 @@ impl Evaluator<'_> {
                 }
                 Some(Ok(Value::Stop(Stop { tokens, reached: Vec::new(), negated: false })))
             }
+            // Tensor code reads them as ids.
+            (Value::Tokens, name) if crate::program::builtins::method(value, name).is_some() => None,
             (Value::Tokens | Value::Generated, _) => {
                 let d = Diagnostic::new(Code::Generation, name.span, format!("`{}` of tokens that are known only when running", name.text));
                 Some(Err(d.help("tokens are embedded, counted with `len`, appended to with `push`, and decoded").into()))
