@@ -5,11 +5,11 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use tallow_executor::sampling::SamplingParams;
+use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{Program, ProgramOptions};
 use tallow_format::{ModelFile, ProgramFormat, TensorIndex};
-use tallow_frontends::program::module::{ENCODER, MAIN, Sampling, Start};
-use tallow_executor::tokenizer::EncodeOptions;
 use tallow_frontends::program::builtins::tri::ChatPiece;
+use tallow_frontends::program::module::{ENCODER, MAIN, Sampling, Start};
 use tallow_frontends::program::{self, Diagnostic, Diagnostics, Driver, Language, Module, Options};
 use tallow_ir::Graph;
 use tallow_ir::ops::SampleMethod;
@@ -82,7 +82,10 @@ impl Compiled {
 /// A model without one, or in a language that is not compiled; everything that is wrong with it.
 pub fn module(file: &ModelFile) -> Result<Module> {
     let Some((format, source)) = file.program() else {
-        return Err(Error::Usage(format!("{}: has no program section; use --path family or --path graph", file.label())));
+        return Err(Error::Usage(format!(
+            "{}: has no program section; use --path family or --path graph",
+            file.label()
+        )));
     };
     let language = match format {
         ProgramFormat::Rs => Language::Rs,
@@ -161,9 +164,8 @@ impl ProgramFile<'_> {
     /// # Errors
     /// Files that cannot be read, and everything that is wrong with the program.
     pub fn compile(&self) -> Result<Module> {
-        let language = Self::language(self.program).ok_or_else(|| {
-            Error::Usage(format!("{}: a program ends in .rs or .tri", self.program.display()))
-        })?;
+        let language = Self::language(self.program)
+            .ok_or_else(|| Error::Usage(format!("{}: a program ends in .rs or .tri", self.program.display())))?;
         let source = text(self.program)?;
         let config = tallow_format::Config::parse(&text(self.config)?).map_err(|e| in_file(self.config, e))?;
         let tensors = match self.tensors {
@@ -199,7 +201,10 @@ fn text(path: &Path) -> Result<String> {
     }
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        Error::Graph { file: path.display().to_string(), source: format!("byte {at} is not UTF-8; save the file as UTF-8").into() }
+        Error::Graph {
+            file: path.display().to_string(),
+            source: format!("byte {at} is not UTF-8; save the file as UTF-8").into(),
+        }
     })
 }
 

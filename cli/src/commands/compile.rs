@@ -127,9 +127,7 @@ impl Compile {
                 bail!(Error::Usage(format!("{} is a program; --path is for models", program.display())));
             }
             let module = match (&self.config, &self.model) {
-                (Some(config), _) => {
-                    ProgramFile { program, config, tensors: self.tensors.as_deref() }.compile()?
-                }
+                (Some(config), _) => ProgramFile { program, config, tensors: self.tensors.as_deref() }.compile()?,
                 (None, Some(model)) => compiled::compile_for(program, &open(Some(model), &self.reading, ui)?)?,
                 (None, None) => bail!(Error::Usage(format!(
                     "{}: a program is compiled for a config; give --config FILE, or --model MODEL",

@@ -170,7 +170,10 @@ fn tri_arguments(e: &mut Evaluator<'_>, function: &Function) -> Option<Vec<Value
     let build = e.build.as_ref()?;
     if function.params.len() != 4 {
         let message = format!("`forward` takes 4 parameters, found {}", function.params.len());
-        e.report(Diagnostic::new(Code::Arity, function.span, message).help("they are `input`, `output`, `seq` and `cfg`, by position"));
+        e.report(
+            Diagnostic::new(Code::Arity, function.span, message)
+                .help("they are `input`, `output`, `seq` and `cfg`, by position"),
+        );
         return None;
     }
     let seq = Value::Size(tallow_ir::Dim::symbol(tallow_ir::SEQUENCE));
@@ -348,7 +351,9 @@ fn collect(
         Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::Char(_) => return Ok(None),
         other => {
             let d = Diagnostic::new(Code::NoResult, span, format!("`forward` gives {}", other.kind()));
-            return Err(d.help("the result is a tensor, several of them, decoded text, or values made from them").into());
+            return Err(d
+                .help("the result is a tensor, several of them, decoded text, or values made from them")
+                .into());
         }
     }
     Ok(Some(out))
@@ -359,7 +364,9 @@ impl Evaluator<'_> {
     fn read_back(&self, id: super::host::HostId) -> Option<Node> {
         let build = self.build.as_ref()?;
         match &build.host[id.0 as usize] {
-            HostNode::Leaf(Leaf::Numbers(name)) => build.graph.output_named(name).or_else(|| build.graph.input_named(name)),
+            HostNode::Leaf(Leaf::Numbers(name)) => {
+                build.graph.output_named(name).or_else(|| build.graph.input_named(name))
+            }
             _ => None,
         }
     }

@@ -131,8 +131,9 @@ impl HostProgram {
                 (Err(_), None) => Err(Diagnostic::new(Code::Escape, Span::default(), "control left the host function")),
             }
         };
-        with_stack(work)
-            .unwrap_or_else(|e| Err(Diagnostic::new(Code::Memory, Span::default(), format!("no thread for the program: {e}"))))
+        with_stack(work).unwrap_or_else(|e| {
+            Err(Diagnostic::new(Code::Memory, Span::default(), format!("no thread for the program: {e}")))
+        })
     }
 }
 
@@ -205,7 +206,6 @@ pub(crate) fn leaves_of(nodes: &[HostNode], fragments: &[Fragment], value: &Valu
     leaves
 }
 
-
 impl Evaluator<'_> {
     /// Whether a value, or part of it, is known only when running.
     pub(crate) fn is_host(&self, value: &Value) -> bool {
@@ -214,7 +214,12 @@ impl Evaluator<'_> {
         }
         match value {
             Value::Host(_) => true,
-            Value::List(_) | Value::Tuple(_) | Value::Struct(_) | Value::Option(Some(_)) | Value::Map(_) | Value::Ref(_) => {
+            Value::List(_)
+            | Value::Tuple(_)
+            | Value::Struct(_)
+            | Value::Option(Some(_))
+            | Value::Map(_)
+            | Value::Ref(_) => {
                 let mut ids = Vec::new();
                 host_ids(value, &mut ids, 0);
                 !ids.is_empty()
@@ -230,7 +235,9 @@ impl Evaluator<'_> {
                 build.host.push(node);
                 Ok(Value::Host(HostId((build.host.len() - 1) as u32)))
             }
-            None => Err(Diagnostic::new(Code::RunTimeValue, span, "a value of the graph inside a host function").into()),
+            None => {
+                Err(Diagnostic::new(Code::RunTimeValue, span, "a value of the graph inside a host function").into())
+            }
         }
     }
 
@@ -277,8 +284,14 @@ impl Evaluator<'_> {
         let tree = self.tree;
         let span = self.span(id);
         if free::escapes(tree, id) {
-            let d = Diagnostic::new(Code::RunTimeBranch, span, "this depends on what is known only when running, and leaves the code around it");
-            return Err(d.help("move the code into a function on text and numbers alone; it then runs with the model").into());
+            let d = Diagnostic::new(
+                Code::RunTimeBranch,
+                span,
+                "this depends on what is known only when running, and leaves the code around it",
+            );
+            return Err(d
+                .help("move the code into a function on text and numbers alone; it then runs with the model")
+                .into());
         }
         let inside = free::bound_inside(tree, id);
         let mut names = free::read(tree, id);
@@ -344,8 +357,17 @@ impl Evaluator<'_> {
             }
             Value::Ref(place) => self.freeze(place.load(), span, depth + 1)?,
             Value::Input(input) => self.host_input(*input, span)?,
-            Value::Tensor(_) | Value::TopK { .. } | Value::Weights | Value::Tokens | Value::Generated | Value::Pending(_) => {
-                let d = Diagnostic::new(Code::RunTimeLoop, span, format!("{} in code on run-time text and numbers", value.kind()));
+            Value::Tensor(_)
+            | Value::TopK { .. }
+            | Value::Weights
+            | Value::Tokens
+            | Value::Generated
+            | Value::Pending(_) => {
+                let d = Diagnostic::new(
+                    Code::RunTimeLoop,
+                    span,
+                    format!("{} in code on run-time text and numbers", value.kind()),
+                );
                 return Err(d.help("compute on tensors outside of it; `to_vec` gives the numbers of one").into());
             }
             Value::Sampled(_) | Value::Stop(_) | Value::Counter(_) | Value::Decoded | Value::Tri(_) => {
@@ -428,9 +450,7 @@ impl Evaluator<'_> {
             Value::Host(id) => self.resolve(*id)?,
             Value::List(items) => Value::list(self.resolved_all(items, depth)?),
             Value::Tuple(items) => Value::tuple(self.resolved_all(items, depth)?),
-            Value::Option(Some(items)) => {
-                Value::some(self.resolved_all(items, depth)?.pop().unwrap_or(Value::Unit))
-            }
+            Value::Option(Some(items)) => Value::some(self.resolved_all(items, depth)?.pop().unwrap_or(Value::Unit)),
             Value::Struct(of) => {
                 let mut fields = Vec::with_capacity(of.fields.len());
                 for (name, field) in &of.fields {
@@ -483,9 +503,7 @@ impl Evaluator<'_> {
                 let (result, after) = self.method_of(value, name, &[], operands, span)?;
                 Ok(Value::tuple(vec![result, after]))
             }
-            Applied::Associated(owner, name, types) => {
-                self.call_builtin(owner, name, types, operands, &spans, span)
-            }
+            Applied::Associated(owner, name, types) => self.call_builtin(owner, name, types, operands, &spans, span),
             Applied::Function(index) => self.call_function(*index, operands, span, span),
             Applied::Binary(op) => match (op, first(&operands), second(&operands)) {
                 (BinaryOp::And, Value::Bool(a), Value::Bool(b)) => Ok(Value::Bool(a && b)),
@@ -508,7 +526,14 @@ impl Evaluator<'_> {
     }
 
     /// A method of a value that stands nowhere else: the result, and what the value has become.
-    fn method_of(&mut self, value: Value, name: &Name, types: &[Type], args: Vec<Value>, span: Span) -> Eval<(Value, Value)> {
+    fn method_of(
+        &mut self,
+        value: Value,
+        name: &Name,
+        types: &[Type],
+        args: Vec<Value>,
+        span: Span,
+    ) -> Eval<(Value, Value)> {
         let place = Place::variable(Cell::new(value.clone()));
         let spans = vec![span; args.len()];
         let args = super::builtins::Args::new(None, args, &spans, name.span, span);
@@ -519,5 +544,14 @@ impl Evaluator<'_> {
 
 /// Whether a value is no container and no closure.
 fn is_plain(value: &Value) -> bool {
-    matches!(value, Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Char(_) | Value::Str(_) | Value::Unit | Value::Host(_))
+    matches!(
+        value,
+        Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Char(_)
+            | Value::Str(_)
+            | Value::Unit
+            | Value::Host(_)
+    )
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod deep;
 mod print;
 
 use std::path::{Path, PathBuf};

@@ -74,7 +74,8 @@ impl Evaluator<'_> {
         }
         let none = IndexMap::<String, Vec<u64>>::new();
         let spec = families::describe_any(build.config, build.tensors.unwrap_or(&none)).map_err(|error| {
-            let d = Diagnostic::new(Code::FamilyConfig, span, "the config does not describe the attention of a decoder");
+            let d =
+                Diagnostic::new(Code::FamilyConfig, span, "the config does not describe the attention of a decoder");
             d.label("needs it").help(error.to_string())
         })?;
         let spec = Arc::new(spec);
@@ -110,7 +111,8 @@ impl Evaluator<'_> {
             }
             None if spec.layers.windows(2).all(|w| w[0] == w[1]) && !spec.layers.is_empty() => 0,
             None => {
-                let d = Diagnostic::new(Code::Layer, span, "the layer of this attention cannot be told, and layers differ");
+                let d =
+                    Diagnostic::new(Code::Layer, span, "the layer of this attention cannot be told, and layers differ");
                 return Err(d.help("make q by `w.linear` with the number of the layer in the name").into());
             }
         };
@@ -138,7 +140,13 @@ impl Evaluator<'_> {
     }
 
     /// The gain of the norm of query or key heads, where there is one beside the projection.
-    fn head_gain(&mut self, spec: &DecoderSpec, projection: Option<&str>, what: &str, span: Span) -> Eval<Option<Node>> {
+    fn head_gain(
+        &mut self,
+        spec: &DecoderSpec,
+        projection: Option<&str>,
+        what: &str,
+        span: Span,
+    ) -> Eval<Option<Node>> {
         let Some(projection) = projection else { return Ok(None) };
         let Some(parent) = projection.strip_suffix(&format!("{what}_proj.weight")) else { return Ok(None) };
         let name = format!("{parent}{what}_norm.weight");

@@ -306,17 +306,17 @@ impl Args {
     /// Argument `i`, an axis of a tensor of `rank` dimensions, counted from 0.
     pub fn axis(&self, e: &Evaluator<'_>, i: usize, rank: usize) -> Eval<usize> {
         let axis = self.int(e, i)?;
-        self.axis_of(axis, i, rank)
+        self.axis_in(axis, i, rank)
     }
 
     /// Argument `i`, an axis; the default (which may count from the end) where it is not given.
     pub fn axis_or(&self, e: &Evaluator<'_>, i: usize, rank: usize, default: i64) -> Eval<usize> {
         let axis = if self.has(i) { self.int(e, i)? } else { default };
-        self.axis_of(axis, i, rank)
+        self.axis_in(axis, i, rank)
     }
 
-    /// `axis`, which argument `i` names, counted from 0.
-    pub fn axis_of(&self, axis: i64, i: usize, rank: usize) -> Eval<usize> {
+    /// An axis from argument `i`, counted from 0.
+    pub fn axis_in(&self, axis: i64, i: usize, rank: usize) -> Eval<usize> {
         let from_start = if axis < 0 { axis + rank as i64 } else { axis };
         match usize::try_from(from_start) {
             Ok(axis) if axis < rank => Ok(axis),

@@ -92,7 +92,7 @@ fn axes(e: &mut Evaluator<'_>, a: &Args, rank: usize) -> Eval<Vec<i64>> {
     }
     let mut found: Vec<i64> = Vec::new();
     for axis in a.ints(e, 0)? {
-        let axis = a.axis_of(axis, 0, rank)? as i64;
+        let axis = a.axis_in(axis, 0, rank)? as i64;
         if found.contains(&axis) {
             let d = Diagnostic::new(Code::Axis, a.at(0), format!("dimension {axis} is named twice"));
             return Err(d.into());

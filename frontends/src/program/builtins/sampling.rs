@@ -188,7 +188,10 @@ fn check(how: &Sampling, span: Span) -> Eval<()> {
         return Err(bad(format!("the temperature is {}", how.temperature)));
     }
     if matches!(how.method, SampleMethod::TopP | SampleMethod::MinP) && !(how.p > 0.0 && how.p <= 1.0) {
-        return Err(bad(format!("the probability `p` is {}, and must lie above 0 and not above 1; check the scale", how.p)));
+        return Err(bad(format!(
+            "the probability `p` is {}, and must lie above 0 and not above 1; check the scale",
+            how.p
+        )));
     }
     Ok(())
 }
@@ -206,7 +209,8 @@ fn encode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
             match &build.host[id.0 as usize] {
                 HostNode::Leaf(Leaf::Text(_)) => Ok(Value::Tokens),
                 _ => {
-                    let d = Diagnostic::new(Code::RunTimeValue, a.at(0), "`encode` takes the text input as it is given");
+                    let d =
+                        Diagnostic::new(Code::RunTimeValue, a.at(0), "`encode` takes the text input as it is given");
                     Err(d.help("put what belongs around a prompt into the `chat` section").into())
                 }
             }
@@ -234,4 +238,3 @@ fn decode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
         other => Err(e.mismatch(&other, "sampled or generated tokens", a.at(0))),
     }
 }
-

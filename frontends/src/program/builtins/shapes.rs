@@ -226,7 +226,7 @@ fn permute(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let rank = e.dims(x).len();
     let mut dims = Vec::with_capacity(rank);
     for axis in a.ints(e, 0)? {
-        dims.push(a.axis_of(axis, 0, rank)? as u32);
+        dims.push(a.axis_in(axis, 0, rank)? as u32);
     }
     permuted(e, x, dims, a.span)
 }
@@ -262,7 +262,7 @@ fn squeeze(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let axes = if a.has(0) {
         let mut axes = Vec::new();
         for axis in a.ints(e, 0)? {
-            axes.push(a.axis_of(axis, 0, dims.len())? as i64);
+            axes.push(a.axis_in(axis, 0, dims.len())? as i64);
         }
         axes
     } else {
@@ -333,7 +333,7 @@ fn flip(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let rank = e.dims(x).len();
     let mut axes = Vec::new();
     for axis in a.ints(e, 0)? {
-        axes.push(a.axis_of(axis, 0, rank)? as i64);
+        axes.push(a.axis_in(axis, 0, rank)? as i64);
     }
     Ok(Value::Tensor(e.op(Op::Flip { axes }, &[x], a.span)?))
 }

@@ -150,7 +150,11 @@ impl Evaluator<'_> {
             Value::Builtin(owner, name) => {
                 let tree = self.tree;
                 if owner.is_empty() {
-                    return Ok(if &**name == "Err" { Value::none() } else { Value::some(args.into_iter().next().unwrap_or(Value::Unit)) });
+                    return Ok(if &**name == "Err" {
+                        Value::none()
+                    } else {
+                        Value::some(args.into_iter().next().unwrap_or(Value::Unit))
+                    });
                 }
                 if let Some(en) = tree.enums.iter().find(|e| e.name.text == *owner)
                     && let Some(variant) = en.variants.iter().find(|v| v.name.text == *name)
@@ -214,9 +218,7 @@ impl Evaluator<'_> {
         if args.len() != closure.params.len() {
             let message =
                 format!("this closure takes {}, found {}", builtins::counted(closure.params.len()), args.len());
-            return Err(Diagnostic::new(Code::Arity, at, message)
-                .related(self.span(closure.body), "its body")
-                .into());
+            return Err(Diagnostic::new(Code::Arity, at, message).related(self.span(closure.body), "its body").into());
         }
         self.enter(Frame { vars: closure.captured.clone() }, at)?;
         let result = self.bind_params(&closure.params, args, span).and_then(|()| self.eval(closure.body));
@@ -297,9 +299,10 @@ impl Evaluator<'_> {
             && let Some(&index) = self.functions.get(&(Some(of.name.clone()), name.text.clone()))
         {
             let tree = self.tree;
-            let mutable = tree.functions[index].params.first().is_some_and(|p| {
-                matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. })
-            });
+            let mutable = tree.functions[index]
+                .params
+                .first()
+                .is_some_and(|p| matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. }));
             let this = if mutable { Value::Ref(Arc::new(place)) } else { value };
             let mut all = vec![this];
             all.append(&mut args.values);

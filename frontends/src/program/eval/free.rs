@@ -6,11 +6,49 @@ use std::sync::Arc;
 
 /// Methods that change what they are called on.
 pub const CHANGING: &[&str] = &[
-    "append", "clear", "dedup", "dedup_by_key", "drain", "entry", "extend", "extend_from_slice", "fill", "insert",
-    "insert_str", "iter_mut", "next", "next_back", "pop", "pop_front", "push", "push_back", "push_front", "push_str",
-    "remove", "resize", "retain", "reverse", "rotate_left", "rotate_right", "sort", "sort_by", "sort_by_key",
-    "sort_unstable", "sort_unstable_by", "sort_unstable_by_key", "split_off", "swap", "swap_remove", "take",
-    "truncate", "values_mut", "get_mut", "last_mut", "first_mut", "chunks_mut", "or_insert",
+    "append",
+    "clear",
+    "dedup",
+    "dedup_by_key",
+    "drain",
+    "entry",
+    "extend",
+    "extend_from_slice",
+    "fill",
+    "insert",
+    "insert_str",
+    "iter_mut",
+    "next",
+    "next_back",
+    "pop",
+    "pop_front",
+    "push",
+    "push_back",
+    "push_front",
+    "push_str",
+    "remove",
+    "resize",
+    "retain",
+    "reverse",
+    "rotate_left",
+    "rotate_right",
+    "sort",
+    "sort_by",
+    "sort_by_key",
+    "sort_unstable",
+    "sort_unstable_by",
+    "sort_unstable_by_key",
+    "split_off",
+    "swap",
+    "swap_remove",
+    "take",
+    "truncate",
+    "values_mut",
+    "get_mut",
+    "last_mut",
+    "first_mut",
+    "chunks_mut",
+    "or_insert",
 ];
 
 type Names = IndexSet<Arc<str>>;
@@ -155,13 +193,11 @@ pub fn changed(tree: &Tree, id: ExprId) -> Names {
     let mut names = Names::new();
     walk(tree, id, |_, kind| {
         let place = match kind {
-            ExprKind::Assign(place, _) | ExprKind::AssignOp(_, place, _) | ExprKind::Ref { mutable: true, of: place } => {
-                *place
-            }
+            ExprKind::Assign(place, _)
+            | ExprKind::AssignOp(_, place, _)
+            | ExprKind::Ref { mutable: true, of: place } => *place,
             ExprKind::Method { receiver, name, .. } => {
-                let own = || {
-                    tree.functions.iter().any(|f| f.owner.is_some() && f.name.text == name.text)
-                };
+                let own = || tree.functions.iter().any(|f| f.owner.is_some() && f.name.text == name.text);
                 if !CHANGING.contains(&&*name.text) && !own() {
                     return;
                 }

@@ -164,7 +164,7 @@ impl Evaluator<'_> {
     fn settled(&self, mut place: Place) -> Place {
         for _ in 0..MOST_REFERENCES {
             let inner = place.root.with(|value| match value {
-            Value::Ref(inner) => Some(inner.clone()),
+                Value::Ref(inner) => Some(inner.clone()),
                 _ => None,
             });
             let Some(inner) = inner else { break };
@@ -198,6 +198,11 @@ impl Evaluator<'_> {
             && self.lookup(&name.text).is_none()
         {
             return self.path(path, expr.span).and(Err(self.not_assignable(id)));
+        }
+        if let ExprKind::Path(path, _) = &expr.kind
+            && let [name] = path.as_slice()
+        {
+            self.name_value(&name.text, &value);
         }
         let Some(place) = self.place(id)? else { return Err(self.not_assignable(id)) };
         // Assigning through a name that holds a poisoned value makes it good again.

@@ -6,7 +6,7 @@
 use super::token::{Key, Kind, Sign, Token};
 use crate::program::ast::{ExprId, ExprKind, Name};
 use crate::program::source::{MAX_ERRORS, MAX_NESTING};
-use crate::program::{Code, Diagnostic, Language, Span, Tree};
+use crate::program::{Code, Diagnostic, Language, Span, Tree, height};
 use std::collections::HashMap;
 
 /// A mistake was reported, and what was asked for is not there.
@@ -36,6 +36,10 @@ pub struct Parser<'a> {
     pub(super) brackets: HashMap<ExprId, Span>,
     /// Types that were named, to be looked up at the end.
     pub(super) named: Vec<Name>,
+    /// Where the present statement or item begins: there, the end of the line before says nothing.
+    pub(super) begin: usize,
+    /// The item inside a function that is read, if one is.
+    pub(super) inside: Option<Span>,
     /// Whether a missing `}` was reported: one is enough.
     pub(super) unclosed: bool,
 }
@@ -56,6 +60,8 @@ impl<'a> Parser<'a> {
             suspect: None,
             brackets: HashMap::new(),
             named: Vec::new(),
+            begin: 0,
+            inside: None,
             unclosed: false,
         }
     }
@@ -63,7 +69,7 @@ impl<'a> Parser<'a> {
     /// The tree, or everything that is wrong.
     pub fn finish(mut self) -> Result<Tree, Vec<Diagnostic>> {
         if self.errors.is_empty() {
-            return Ok(self.tree);
+            return height::check(&self.tree).map(|()| self.tree).map_err(|e| vec![e]);
         }
         self.errors.sort_by_key(|d| (d.span.start, d.span.end));
         Err(self.errors)
@@ -178,7 +184,9 @@ impl<'a> Parser<'a> {
         match token.kind {
             Kind::End => "the end of the source".into(),
             Kind::Str => "a text".into(),
-            _ if token.fresh && !self.free => format!("the end of the line, before `{}`", self.text(token)),
+            _ if token.fresh && !self.free && self.at != self.begin => {
+                format!("the end of the line, before `{}`", self.text(token))
+            }
             _ => format!("`{}`", self.text(token)),
         }
     }
@@ -187,7 +195,9 @@ impl<'a> Parser<'a> {
     pub fn gap(&self) -> Span {
         let token = self.token();
         match self.before() {
-            Some(before) if token.fresh || token.kind == Kind::End => Span { start: before.end, end: before.end },
+            Some(before) if (token.fresh && self.at != self.begin) || token.kind == Kind::End => {
+                Span { start: before.end, end: before.end }
+            }
             _ => token.span(),
         }
     }
@@ -296,6 +306,11 @@ impl<'a> Parser<'a> {
                     return;
                 }
                 Kind::Sign(Sign::BraceClose) if !inside => return,
+                // It closes the block, and a `(` or `[` before it was left open.
+                Kind::Sign(Sign::BraceClose) if !self.in_block(open) => {
+                    self.open.truncate(open);
+                    return;
+                }
                 Kind::Sign(Sign::Semicolon) if !inside => {
                     self.advance();
                     return;
@@ -321,7 +336,9 @@ impl<'a> Parser<'a> {
             match token.kind {
                 Kind::End => break,
                 Kind::Key(key)
-                    if token.fresh && begins_item(key) && (self.open.is_empty() || self.indent(token) == 0) =>
+                    if token.fresh
+                        && (begins_item(key) || key == Key::Const)
+                        && (self.open.is_empty() || self.indent(token) == 0) =>
                 {
                     break;
                 }
