@@ -45,6 +45,8 @@ pub struct Build<'t> {
     pub last_rows: HashMap<Node, Node>,
     /// Logits of which some tokens are never taken: what they are without that, and which.
     pub masks: HashMap<Node, (Node, Masks)>,
+    /// Durations, and the row of each frame that they make.
+    pub expansions: HashMap<Node, Node>,
     /// The loop over generated tokens.
     pub generation: Option<Generation>,
     /// The decoder that the config describes, once it is asked for.
@@ -123,6 +125,7 @@ impl<'t> Build<'t> {
             decoded: None,
             last_rows: HashMap::new(),
             masks: HashMap::new(),
+            expansions: HashMap::new(),
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
