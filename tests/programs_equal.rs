@@ -40,7 +40,7 @@ fn text(graph: &tallow::ir::Graph) -> String {
 }
 
 fn opened(name: &str, into: &Path) -> ModelFile {
-    ModelFile::open(import(&folder(&format!("tests/goldens/{name}")), into, "u32")).unwrap()
+    ModelFile::open(&import(&folder(&format!("tests/goldens/{name}")), into, "u32")).unwrap()
 }
 
 /// Every golden of some types, each against some programs.
@@ -82,7 +82,7 @@ fn the_gemma_program_is_both_of_its_families() {
 
 #[test]
 fn the_storyteller_is_the_decoder_program() {
-    let file = ModelFile::open(folder("models/storyteller.model")).unwrap();
+    let file = ModelFile::open(&folder("models/storyteller.model")).unwrap();
     for (source, language) in [(RS, Language::Rs), (TRI, Language::Tri)] {
         assert_eq!(fault(source, language, &file), None);
     }
