@@ -36,6 +36,7 @@ pub mod value;
 pub use ast::{Language, Span, Tree};
 pub use codes::Code;
 pub use entry::{Options, compile};
+pub use eval::METHODS;
 pub use module::{Driver, Module, Outcome};
 pub use diagnostic::{Diagnostic, Diagnostics};
 
