@@ -4,13 +4,14 @@
 
 use cyb::nn::{Config, Tensor, Weights};
 
-/// `noise`: `[1, in_channels, latent_height, latent_width]`, standard normal. `labels`: the class, one number.
+/// `noise`: `[1, in_channels, latent_height, latent_width]`, standard normal. `labels`: the class, one number `[1]`.
 /// Gives the picture `[1, 3, H, W]`, values 0 to 1.
-pub fn forward(noise: &Tensor, labels: &[u32], config: &Config, w: &Weights) -> Tensor {
+pub fn forward(noise: &Tensor, labels: &Tensor, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     let s = &a.scheduler;
     let (height, width) = (a.latent_height.unwrap_or(a.sample_size), a.latent_width.unwrap_or(a.sample_size));
     let mut x = noise.reshape([1, a.in_channels, height, width]);
+    let labels = labels.reshape([1]);
 
     // α of a step: the product of 1 − β up to it, β evenly spaced.
     let mut alphas = vec![];
@@ -25,10 +26,11 @@ pub fn forward(noise: &Tensor, labels: &[u32], config: &Config, w: &Weights) -> 
     let stride = s.num_train_timesteps / s.num_inference_steps;
     for i in (0..s.num_inference_steps).rev() {
         let t = i * stride + s.steps_offset.unwrap_or(0);
-        let mut drift = denoise(&x, t, labels, config, w);
+        let mut drift = denoise(&x, t, &labels, config, w);
         if a.guidance_scale > 1.0 {
             // Away from what the model would draw for no class in particular.
-            let plain = denoise(&x, t, &[a.num_embeds_ada_norm], config, w);
+            let nothing = Tensor::full([1], a.num_embeds_ada_norm as f64);
+            let plain = denoise(&x, t, &nothing, config, w);
             drift = plain.add(&drift.sub(&plain).scale(a.guidance_scale));
         }
         let previous = if t >= stride { alphas[t - stride] } else { last };
@@ -38,7 +40,7 @@ pub fn forward(noise: &Tensor, labels: &[u32], config: &Config, w: &Weights) -> 
 }
 
 /// The noise in `x` at step `t`, `[1, in_channels, height, width]`.
-fn denoise(x: &Tensor, t: usize, label: &[u32], config: &Config, w: &Weights) -> Tensor {
+fn denoise(x: &Tensor, t: usize, label: &Tensor, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     let (size, p) = (a.num_attention_heads * a.attention_head_dim, a.patch_size);
     let (rows, columns) = (x.dim(2) / p, x.dim(3) / p);
@@ -60,7 +62,7 @@ fn denoise(x: &Tensor, t: usize, label: &[u32], config: &Config, w: &Weights) ->
 }
 
 /// Attention and feed-forward, each between a norm that the condition shifts and scales and a gate of its own.
-fn block(h: &Tensor, t: usize, label: &[u32], name: &str, config: &Config, w: &Weights) -> Tensor {
+fn block(h: &Tensor, t: usize, label: &Tensor, name: &str, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     let (heads, size) = (a.num_attention_heads, a.num_attention_heads * a.attention_head_dim);
     let about = condition(t, label, name, size, w).silu();
@@ -79,7 +81,7 @@ fn block(h: &Tensor, t: usize, label: &[u32], name: &str, config: &Config, w: &W
 }
 
 /// What a block knows of step and class, `[1, size]`.
-fn condition(t: usize, label: &[u32], name: &str, size: usize, w: &Weights) -> Tensor {
+fn condition(t: usize, label: &Tensor, name: &str, size: usize, w: &Weights) -> Tensor {
     let emb = format!("{name}.norm1.emb");
     let (sine, cosine) = waves(&Tensor::full([1], t as f64), 256, 1);
     let x = w.linear(&cosine.concat(&sine, -1), format!("{emb}.timestep_embedder.linear_1"), size).silu();

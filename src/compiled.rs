@@ -1,12 +1,16 @@
 //! The program section of a model, compiled.
 
-use crate::{Error, Result};
+use crate::{Error, Message, Model, Result};
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 use tallow_executor::sampling::SamplingParams;
+use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{Program, ProgramOptions};
-use tallow_format::{ModelFile, ProgramFormat};
-use tallow_frontends::program::module::{ENCODER, MAIN, Sampling};
-use tallow_frontends::program::{self, Driver, Language, Module, Options};
+use tallow_format::{ModelFile, ProgramFormat, TensorIndex};
+use tallow_frontends::program::builtins::tri::ChatPiece;
+use tallow_frontends::program::module::{ENCODER, MAIN, Sampling, Start};
+use tallow_frontends::program::{self, Diagnostic, Diagnostics, Driver, Language, Module, Options};
 use tallow_ir::Graph;
 use tallow_ir::ops::SampleMethod;
 use tallow_ir::verify::{Verified, verify};
@@ -25,12 +29,46 @@ impl Compiled {
         self.module.driver.as_ref()
     }
 
+    /// The ids of a conversation as the program's chat function writes it, up to where the answer begins.
+    pub(crate) fn encode_chat(&self, model: &Model, messages: &[Message]) -> Result<Vec<u32>> {
+        let file = model.file();
+        let pairs: Vec<(&str, &str)> = messages.iter().map(|m| (m.role.as_str(), m.content.as_str())).collect();
+        let pieces = match self.module.chat_prompt(&pairs, file.config()) {
+            None => Vec::new(),
+            Some(Ok(pieces)) => pieces,
+            Some(Err(d)) => return Err(self.failed(file, d)),
+        };
+        let tokenizer = model.tokenizer()?;
+        let mut ids = Vec::new();
+        let mut text = String::new();
+        let plain = EncodeOptions { add_special: false, parse_special: false };
+        let fault = |source| Error::Tokenizer { file: file.label(), source };
+        for piece in pieces {
+            match piece {
+                ChatPiece::Text(part) => text.push_str(&part),
+                ChatPiece::Token(id) => {
+                    ids.extend(tokenizer.encode(&std::mem::take(&mut text), plain).map_err(fault)?);
+                    ids.push(id);
+                }
+            }
+        }
+        ids.extend(tokenizer.encode(&text, plain).map_err(fault)?);
+        Ok(ids)
+    }
+
+    /// An error of the program while it runs, shown on its source.
+    pub(crate) fn failed(&self, file: &ModelFile, diagnostic: Diagnostic) -> Error {
+        let source = file.program().map_or("", |(_, source)| source);
+        let name = format!("program of {}", file.label());
+        Error::Program(Box::new(Diagnostics { name, source: source.into(), list: vec![diagnostic] }))
+    }
+
     pub(crate) fn new(file: &Arc<ModelFile>, module: Module, options: ProgramOptions) -> Result<Self> {
         let module = Arc::new(module);
         let once = match module.graphs.get(ENCODER) {
             Some(graph) => {
                 let program = Program::new(&verified(file, graph.clone())?, file.clone(), options)?;
-                Some(Arc::new(program.with_host(crate::program::host(&module))))
+                Some(Arc::new(program))
             }
             None => None,
         };
@@ -44,17 +82,14 @@ impl Compiled {
 /// A model without one, or in a language that is not compiled; everything that is wrong with it.
 pub fn module(file: &ModelFile) -> Result<Module> {
     let Some((format, source)) = file.program() else {
-        return Err(Error::Usage(format!("{}: has no program section; use --path family or --path graph", file.label())));
+        return Err(Error::Usage(format!(
+            "{}: has no program section; use --path family or --path graph",
+            file.label()
+        )));
     };
     let language = match format {
         ProgramFormat::Rs => Language::Rs,
         ProgramFormat::Tri => Language::Tri,
-        ProgramFormat::Nox => {
-            return Err(Error::Unsupported(format!(
-                "{}: its program is nox bytecode, which is not compiled; use --path family or --path graph",
-                file.label()
-            )));
-        }
     };
     let name = format!("program of {}", file.label());
     compile(source, language, &name, file.config(), Some(file.tensors()))
@@ -97,5 +132,115 @@ pub(crate) fn sampling(how: &Sampling, seed: u64) -> SamplingParams {
         SampleMethod::TopK => SamplingParams { top_k: how.k as usize, ..params },
         SampleMethod::TopP => SamplingParams { top_p: how.p as f32, ..params },
         SampleMethod::MinP => SamplingParams { min_p: how.p as f32, ..params },
+    }
+}
+
+/// The most bytes that a program, a config or a tensor index in a file of its own may have.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A program in a file of its own, with what it is compiled for.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramFile<'a> {
+    /// The program, `.rs` or `.tri`.
+    pub program: &'a Path,
+    /// The config, `.toml`.
+    pub config: &'a Path,
+    /// The tensor index, `.toml`; without it shapes follow from the calls alone.
+    pub tensors: Option<&'a Path>,
+}
+
+impl ProgramFile<'_> {
+    /// The language of a file's ending; `None` for no program.
+    pub fn language(path: &Path) -> Option<Language> {
+        match path.extension()?.to_str()? {
+            "rs" => Some(Language::Rs),
+            "tri" => Some(Language::Tri),
+            _ => None,
+        }
+    }
+
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// Files that cannot be read, and everything that is wrong with the program.
+    pub fn compile(&self) -> Result<Module> {
+        let language = Self::language(self.program)
+            .ok_or_else(|| Error::Usage(format!("{}: a program ends in .rs or .tri", self.program.display())))?;
+        let source = text(self.program)?;
+        let config = tallow_format::Config::parse(&text(self.config)?).map_err(|e| in_file(self.config, e))?;
+        let tensors = match self.tensors {
+            Some(path) => Some(TensorIndex::parse(&text(path)?, u64::MAX).map_err(|e| in_file(path, e))?),
+            None => None,
+        };
+        compile(&source, language, &self.program.display().to_string(), &config, tensors.as_ref())
+    }
+}
+
+/// Compiles a program in a file for the config and the tensors of a model.
+///
+/// # Errors
+/// A file that cannot be read, and everything that is wrong with the program.
+pub fn compile_for(program: &Path, model: &ModelFile) -> Result<Module> {
+    let language = ProgramFile::language(program)
+        .ok_or_else(|| Error::Usage(format!("{}: a program ends in .rs or .tri", program.display())))?;
+    let name = program.display().to_string();
+    compile(&text(program)?, language, &name, model.config(), Some(model.tensors()))
+}
+
+fn in_file(path: &Path, source: tallow_format::FormatError) -> Error {
+    Error::Graph { file: path.display().to_string(), source: Box::new(source) }
+}
+
+fn text(path: &Path) -> Result<String> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    let file = std::fs::File::open(path).map_err(io)?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Error::Usage(format!("{}: is longer than {MOST_BYTES} bytes", path.display())));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Error::Graph {
+            file: path.display().to_string(),
+            source: format!("byte {at} is not UTF-8; save the file as UTF-8").into(),
+        }
+    })
+}
+
+/// What a module is, in one line for people: graphs, and how text is generated.
+pub fn describe(module: &Module) -> String {
+    let graphs: Vec<String> = module.graphs.iter().map(|(name, g)| format!("{name} ({} nodes)", g.len())).collect();
+    let mut line = format!("graphs: {}", graphs.join(", "));
+    if let Some(driver) = &module.driver {
+        let start = match &driver.start {
+            Start::Prompt => "the prompt".to_owned(),
+            Start::Ids(ids) => format!("{ids:?}"),
+        };
+        line.push_str(&format!("; generates text from {start}, {}", picks(&driver.sampling)));
+        if !driver.stop.is_empty() {
+            line.push_str(&format!(", ends at {:?}", driver.stop));
+        }
+        if let Some(limit) = driver.limit {
+            line.push_str(&format!(", at most {limit} tokens"));
+        }
+        if let Some(total) = driver.total {
+            line.push_str(&format!(", at most {total} tokens with the prompt"));
+        }
+    }
+    if module.chat.is_some() {
+        line.push_str("; writes conversations itself");
+    }
+    line
+}
+
+fn picks(how: &Sampling) -> String {
+    let at = |x: f64| (x * 1e6).round() / 1e6;
+    match how.method {
+        SampleMethod::Greedy => "greedy".to_owned(),
+        SampleMethod::Temperature => format!("temperature {}", at(how.temperature)),
+        SampleMethod::TopK => format!("top-k {} at temperature {}", how.k, at(how.temperature)),
+        SampleMethod::TopP => format!("top-p {} at temperature {}", at(how.p), at(how.temperature)),
+        SampleMethod::MinP => format!("min-p {} at temperature {}", at(how.p), at(how.temperature)),
     }
 }

@@ -17,6 +17,9 @@ pub enum Error {
         /// Why.
         source: Box<tallow_frontends::families::FamilyError>,
     },
+    /// A program that does not compile, or that fails while it runs.
+    #[error("{0}")]
+    Program(Box<tallow_frontends::program::Diagnostics>),
     /// A graph that breaks the rules of the IR.
     #[error("{file}: {source}")]
     Graph {
@@ -72,6 +75,7 @@ impl Error {
         match self {
             Error::Format(e) if e.is_unsupported() => 4,
             Error::Family { source, .. } if source.is_unsupported() => 4,
+            Error::Program(e) if e.is_unsupported() => 4,
             Error::Import(e) if e.is_unsupported() => 4,
             Error::Import(e) if matches!(**e, tallow_import::ImportError::Refused { .. }) => 2,
             Error::Executor(e) if e.is_unsupported() => 4,
@@ -85,6 +89,7 @@ impl Error {
             Error::Executor(tallow_executor::ExecutorError::Input { .. }) => 2,
             Error::Format(_)
             | Error::Family { .. }
+            | Error::Program(_)
             | Error::Graph { .. }
             | Error::Import(_)
             | Error::Executor(_)

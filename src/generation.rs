@@ -7,6 +7,7 @@ use tallow_executor::Rows;
 use tallow_executor::sampling::{AllowedIds, Sampler};
 use tallow_executor::stream::{StopMatcher, TextStream};
 use tallow_executor::tokenizer::Tokenizer;
+use tallow_frontends::program::Driver;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub struct Generation<'a> {
     logits: Option<Tensor>,
     ids: Vec<u32>,
     limit: usize,
+    /// What the program says about it.
+    driver: Option<Driver>,
     ignore_end: bool,
     ended: Option<Ended>,
     statistics: Statistics,
@@ -74,6 +77,7 @@ impl<'a> Generation<'a> {
             return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
         }
         let tokenizer = session.model().tokenizer()?;
+        let driver = session.model().compiled().and_then(|c| c.driver().cloned());
         let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
         let start = Instant::now();
         let before = session.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
@@ -92,7 +96,8 @@ impl<'a> Generation<'a> {
             stops,
             logits: Some(logits),
             ids: Vec::new(),
-            limit: options.max_tokens.unwrap_or(usize::MAX),
+            limit: limit(options.max_tokens, driver.as_ref(), prompt.len()),
+            driver,
             ignore_end: options.ignore_end,
             ended: None,
             statistics,
@@ -120,6 +125,22 @@ impl<'a> Generation<'a> {
         last + &self.stops.finish()
     }
 
+    /// Whether a token ends the text: for the model, or for the program.
+    fn is_end(&self, id: u32) -> bool {
+        self.session.model().end_ids().contains(&id) || self.driver.as_ref().is_some_and(|d| d.stop.contains(&id))
+    }
+
+    /// Takes the logits of ids away that the program never takes here.
+    fn suppress(&self, row: &mut [f32]) {
+        let Some(driver) = &self.driver else { return };
+        let first = if self.ids.is_empty() { driver.suppress_first.as_slice() } else { &[] };
+        for &id in driver.suppress.iter().chain(first) {
+            if let Some(logit) = row.get_mut(id as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+
     /// The next piece; `None` once the end is reached and all text is out.
     fn advance(&mut self) -> Result<Option<String>> {
         loop {
@@ -142,15 +163,16 @@ impl<'a> Generation<'a> {
                 },
                 (None, None) => return Ok(None),
             };
-            let row =
+            let mut row =
                 logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
+            self.suppress(&mut row);
             let id = self.sampler.sample(&row, &self.session.tokens)?;
             if !self.ids.is_empty() {
                 self.statistics.decode += start.elapsed();
             }
             self.ids.push(id);
             self.statistics.tokens += 1;
-            if !self.ignore_end && self.session.model().end_ids().contains(&id) {
+            if !self.ignore_end && self.is_end(id) {
                 self.ended = Some(Ended::Stop);
                 continue;
             }
@@ -163,6 +185,13 @@ impl<'a> Generation<'a> {
             }
         }
     }
+}
+
+/// Most tokens to generate: what the caller and the program allow.
+fn limit(asked: Option<usize>, driver: Option<&Driver>, prompt: usize) -> usize {
+    let own = driver.and_then(|d| d.limit).unwrap_or(usize::MAX);
+    let total = driver.and_then(|d| d.total).map_or(usize::MAX, |total| total.saturating_sub(prompt));
+    asked.unwrap_or(usize::MAX).min(own).min(total)
 }
 
 impl Iterator for Generation<'_> {

@@ -15,11 +15,14 @@
 //! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
 //! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
 
+pub mod check;
+pub mod compiled;
 pub mod error;
 pub mod generation;
 pub mod graph_file;
 pub mod library;
 pub mod model;
+pub mod program;
 pub mod session;
 pub mod tensor_file;
 

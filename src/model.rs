@@ -1,5 +1,6 @@
 //! A model: an opened file with its program, tokenizer and chat template.
 
+use crate::compiled::{self, Compiled};
 use crate::{Error, Result, Session};
 use std::sync::{Arc, OnceLock};
 use tallow_compiler::passes;
@@ -9,6 +10,7 @@ use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
 use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
+use tallow_frontends::program::Module;
 use tallow_ir::Graph;
 use tallow_ir::verify::{Verified, verify};
 
@@ -17,7 +19,7 @@ static STORYTELLER: &[u8] = include_bytes!("../models/storyteller.model");
 /// Where the graph comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Path {
-    /// The graph section where there is one, else the family.
+    /// The graph section where there is one, else the family, else the program section.
     #[default]
     Auto,
     /// The graph section.
@@ -51,6 +53,7 @@ pub struct Model {
 struct Inner {
     file: Arc<ModelFile>,
     program: Arc<Program>,
+    compiled: Option<Compiled>,
     notes: Vec<String>,
     tokenizer: OnceLock<Arc<Tokenizer>>,
     chat: OnceLock<Option<Arc<ChatTemplate>>>,
@@ -81,7 +84,7 @@ impl Model {
     /// A model from an opened file.
     pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
         let file = Arc::new(file);
-        let (mut graph, mut notes) = graph(&file, options.path)?;
+        let Found { mut graph, mut notes, module } = find(&file, options.path)?;
         if passes::takes_one_token(graph.graph()) && !options.token_by_token {
             match passes::whole_prompt(graph.graph()) {
                 Ok(wide) => {
@@ -96,6 +99,7 @@ impl Model {
         if program.context.is_none() {
             program.context = context(&file)?;
         }
+        let compiled = module.map(|module| Compiled::new(&file, module, program)).transpose()?;
         let program = Program::new(&graph, file.clone(), program)?;
         let end_ids = match file.config().tokenizer()?.eos_token {
             Some(_) => file.end_ids(&file.vocab()?)?,
@@ -105,6 +109,7 @@ impl Model {
             inner: Arc::new(Inner {
                 file,
                 program: Arc::new(program),
+                compiled,
                 notes,
                 tokenizer: OnceLock::new(),
                 chat: OnceLock::new(),
@@ -139,6 +144,11 @@ impl Model {
     /// The loaded program.
     pub fn program(&self) -> &Arc<Program> {
         &self.inner.program
+    }
+
+    /// The compiled program section, where that is what runs.
+    pub fn compiled(&self) -> Option<&Compiled> {
+        self.inner.compiled.as_ref()
     }
 
     /// Warnings about the file and how it was understood. A missing program section is none of them,
@@ -212,8 +222,16 @@ impl Model {
         Ok(self.inner.chat.get_or_init(|| chat).clone())
     }
 
-    /// The sampling that the config asks for, with a seed.
+    /// Whether conversations have a form: a chat template, or a chat function of the program that runs.
+    pub fn has_chat(&self) -> Result<bool> {
+        Ok(self.chat()?.is_some() || self.compiled().is_some_and(|c| c.module.chat.is_some()))
+    }
+
+    /// The sampling that the program or else the config asks for, with a seed.
     pub fn sampling(&self, seed: u64) -> Result<SamplingParams> {
+        if let Some(driver) = self.compiled().and_then(Compiled::driver) {
+            return Ok(compiled::sampling(&driver.sampling, seed));
+        }
         Ok(SamplingParams::from_config(&self.inner.file.config().sampling()?, seed))
     }
 }
@@ -223,36 +241,58 @@ pub fn storyteller_file() -> Result<ModelFile> {
     Ok(ModelFile::from_static(STORYTELLER, "storyteller.model (embedded)")?)
 }
 
-/// The verified graph of a file by the wanted path, with notes.
+/// The verified graph of a file by the wanted path, with notes; of a program the part that runs for each token.
 pub fn graph(file: &ModelFile, path: Path) -> Result<(Verified, Vec<String>)> {
-    let (graph, notes) = raw_graph(file, path)?;
-    let verified = verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
-    Ok((verified, notes))
+    let found = find(file, path)?;
+    Ok((found.graph, found.notes))
 }
 
-fn raw_graph(file: &ModelFile, path: Path) -> Result<(Graph, Vec<String>)> {
+/// What a file runs.
+pub(crate) struct Found {
+    pub graph: Verified,
+    pub notes: Vec<String>,
+    /// The module whose graph it is, where it comes from the program section.
+    pub module: Option<Module>,
+}
+
+/// Finds what a file runs by the wanted path.
+pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
+    let plain = |graph: Graph, notes: Vec<String>| -> Result<Found> {
+        let graph = verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
+        Ok(Found { graph, notes, module: None })
+    };
     let section = match path {
         Path::Auto | Path::Graph => file.graph(),
         Path::Family | Path::Program => None,
     };
+    let by_program = match path {
+        Path::Program => true,
+        Path::Auto => {
+            section.is_none()
+                && families::canonical_type(file.config().model_type()).is_none()
+                && file.program().is_some()
+        }
+        Path::Graph | Path::Family => false,
+    };
+    if by_program {
+        let module = compiled::module(file)?;
+        let graph = compiled::main_graph(file, &module)?;
+        return Ok(Found { graph, notes: module.notes.clone(), module: Some(module) });
+    }
     match (path, section) {
-        (Path::Program, _) => Err(Error::Unsupported(format!(
-            "{}: programs are not compiled by this version; use --path family or --path graph",
-            file.label()
-        ))),
         (Path::Graph, None) => Err(Error::Usage(format!(
             "{}: has no graph section; use --path family, or add one with `tallow edit --graph`",
             file.label()
         ))),
-        (Path::Auto | Path::Graph, Some((format, text))) => {
+        (_, Some((format, text))) => {
             let graph = tallow_frontends::graph_section::from_section(format, text, file.config(), file.tensors())
                 .map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
-            Ok((graph, Vec::new()))
+            plain(graph, Vec::new())
         }
-        (Path::Auto | Path::Family, _) => {
+        (_, None) => {
             let family = families::build(file.config(), file.tensors())
                 .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) })?;
-            Ok((family.graph, family.notes))
+            plain(family.graph, family.notes)
         }
     }
 }

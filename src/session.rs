@@ -1,10 +1,13 @@
 //! A session: a conversation, or one text after another.
 
+use crate::compiled::Compiled;
 use crate::{Error, Generation, Model, Result};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
 use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{ExecutorError, Rows, Tensor};
+use tallow_frontends::program::Driver;
+use tallow_frontends::program::module::Start;
 
 /// How to continue a text.
 #[derive(Clone, Debug, Default)]
@@ -29,12 +32,15 @@ pub struct Session {
     pub(crate) inner: tallow_executor::Session,
     /// The tokens in the cache.
     pub(crate) tokens: Vec<u32>,
+    /// Whether what a program computes once before a text has been computed.
+    begun: bool,
 }
 
 impl Session {
     pub(crate) fn new(model: Model) -> Result<Self> {
         let inner = tallow_executor::Session::new(model.program().clone());
-        Ok(Session { model, inner, tokens: Vec::new() })
+        let begun = model.compiled().is_none_or(|c| c.once.is_none());
+        Ok(Session { model, inner, tokens: Vec::new(), begun })
     }
 
     /// The model.
@@ -69,6 +75,64 @@ impl Session {
         self.tokens.clear();
     }
 
+    /// Computes what a program computes once before a text, as an encoder of sound does, from its inputs; what was
+    /// generated before is forgotten.
+    ///
+    /// # Errors
+    /// A model without such a part; inputs that do not fit.
+    pub fn begin(&mut self, inputs: &[(String, Tensor)]) -> Result<()> {
+        let Some(once) = self.model.compiled().and_then(|c| c.once.clone()) else {
+            return Err(Error::Usage(format!("{}: takes a prompt and no other inputs", self.model.file().label())));
+        };
+        let made = tallow_executor::Session::new(once).run(inputs, Rows::All)?;
+        self.inner.set_fixed(made);
+        self.tokens.clear();
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Generates text from inputs other than a prompt, or beside one: from sound, say.
+    ///
+    /// # Errors
+    /// As [`Session::begin`]; a prompt missing where the program wants one, or given where it takes none.
+    pub fn generate_from(
+        &mut self,
+        inputs: &[(String, Tensor)],
+        prompt: Option<&str>,
+        options: &GenerateOptions,
+    ) -> Result<Generation<'_>> {
+        self.begin(inputs)?;
+        self.start(prompt, options)
+    }
+
+    /// The generation of a program from what it begins with.
+    fn start(&mut self, prompt: Option<&str>, options: &GenerateOptions) -> Result<Generation<'_>> {
+        let start = self.model.compiled().and_then(Compiled::driver).map_or(Start::Prompt, |d| d.start.clone());
+        match (start, prompt) {
+            (Start::Ids(ids), None) => self.continue_ids(&ids, options),
+            (Start::Prompt, Some(prompt)) => self.generate_with(prompt, options),
+            (Start::Ids(_), Some(_)) => {
+                let label = self.model.file().label();
+                Err(Error::Usage(format!("{label}: its program takes no prompt; give its inputs alone")))
+            }
+            (Start::Prompt, None) => {
+                Err(Error::Usage(format!("{}: its program takes a prompt too", self.model.file().label())))
+            }
+        }
+    }
+
+    /// An error where inputs must be given first.
+    fn check_begun(&self) -> Result<()> {
+        match self.model.compiled().and_then(|c| c.once.as_ref()) {
+            Some(once) if !self.begun => Err(Error::Usage(format!(
+                "{}: its program needs inputs beside a prompt: {} (`tallow run MODEL --input NAME=FILE`)",
+                self.model.file().label(),
+                once.plan().signature()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Continues a prompt as the config says, through the chat template where the model has one.
     /// The result is an iterator of pieces of text.
     pub fn generate(&mut self, prompt: &str) -> Result<Generation<'_>> {
@@ -78,7 +142,11 @@ impl Session {
     /// Continues a prompt.
     pub fn generate_with(&mut self, prompt: &str, options: &GenerateOptions) -> Result<Generation<'_>> {
         self.model.takes_text()?;
-        if !options.raw && self.model.chat()?.is_some() {
+        self.check_begun()?;
+        if let Some(Driver { start: Start::Ids(_), .. }) = self.model.compiled().and_then(Compiled::driver) {
+            return self.start(Some(prompt), options);
+        }
+        if !options.raw && self.model.has_chat()? {
             return self.reply(&[Message::new("user", prompt)], options);
         }
         let ids = self.encode(prompt)?;
@@ -99,6 +167,12 @@ impl Session {
     /// The ids of a conversation up to where the answer begins.
     pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>> {
         let file = || self.model.file().label();
+        if self.model.chat()?.is_none()
+            && let Some(compiled) = self.model.compiled()
+            && compiled.module.chat.is_some()
+        {
+            return compiled.encode_chat(&self.model, messages);
+        }
         let chat = self
             .model
             .chat()?

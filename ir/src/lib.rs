@@ -5,6 +5,7 @@
 //! compiler lowers that.
 
 pub mod binary;
+pub mod canonical;
 pub mod dim;
 pub mod dtype;
 pub mod dump;

@@ -8,10 +8,14 @@ use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tallow::Error;
+use tallow::compiled::{self, ProgramFile};
 use tallow::format::{AtomicFile, GraphFormat, ModelFile};
 use tallow::frontends::graph_section;
+use tallow::frontends::program::Module;
+use tallow::frontends::program::module::MAIN;
 use tallow::ir::dump::{Detail, dot, json, mermaid};
-use tallow::ir::{Graph, text};
+use tallow::ir::{Graph, text, verify};
 
 /// How a graph is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,19 +62,38 @@ impl Format {
     }
 }
 
-/// Compile a model to its graph.
+/// Compile a model, or a program, to its graph.
+///
+/// SOURCE is a .model file, a GGUF file or a Hugging Face folder, or a program in a .rs or .tri file, which is
+/// compiled for a config and a tensor index of its own, or for those of a model.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow compile qwen.model -o graph.txt\n  \
     tallow compile qwen.model --format hex > graph.hex\n  \
-    tallow compile qwen.model -o graph.json")]
+    tallow compile qwen.model -o graph.json\n  \
+    tallow compile qwen.model --path program -o graph.txt\n  \
+    tallow compile decoder.rs --config config.toml --tensors tensors.toml -o graph.txt\n  \
+    tallow compile decoder.rs --model qwen.model -o graph.txt")]
 pub struct Compile {
-    /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
-    #[arg(value_name = "MODEL")]
+    /// A model, or a program; without it the storyteller.
+    #[arg(value_name = "SOURCE")]
+    source: Option<PathBuf>,
+    /// Where the graph of a model comes from; by default the graph section where there is one, else the
+    /// family, else the program.
+    #[arg(long, value_enum)]
+    path: Option<GraphPath>,
+    /// The config that a program is compiled for.
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    config: Option<PathBuf>,
+    /// The tensor index that a program is compiled for; without it shapes follow from the calls alone.
+    #[arg(long, value_name = "FILE", requires = "config")]
+    tensors: Option<PathBuf>,
+    /// The model whose config and tensors a program is compiled for.
+    #[arg(long, value_name = "MODEL")]
     model: Option<PathBuf>,
-    /// Where the graph comes from.
-    #[arg(long, value_enum, default_value_t)]
-    path: GraphPath,
+    /// Which graph of a program that has several: `main`, or `encoder` for what runs once before a text.
+    #[arg(long, value_name = "NAME")]
+    graph: Option<String>,
     #[command(flatten)]
     output: Output,
     /// Format on stdout, or of a file with another ending.
@@ -92,11 +115,55 @@ impl Compile {
             ),
         };
         self.output.check()?;
-        let file = open(self.model.as_deref(), &self.reading, ui)?;
-        let (graph, notes) = tallow::model::graph(&file, self.path.into())?;
-        notes.iter().for_each(|n| ui.warn(n));
-        self.output.put(&format.render(graph.graph())?, graph.graph(), ui)?;
+        let graph = self.graph(ui)?;
+        self.output.put(&format.render(&graph)?, &graph, ui)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn graph(&self, ui: &Ui) -> Result<Graph> {
+        let program = self.source.as_deref().filter(|path| ProgramFile::language(path).is_some());
+        if let Some(program) = program {
+            if self.path.is_some() {
+                bail!(Error::Usage(format!("{} is a program; --path is for models", program.display())));
+            }
+            let module = match (&self.config, &self.model) {
+                (Some(config), _) => ProgramFile { program, config, tensors: self.tensors.as_deref() }.compile()?,
+                (None, Some(model)) => compiled::compile_for(program, &open(Some(model), &self.reading, ui)?)?,
+                (None, None) => bail!(Error::Usage(format!(
+                    "{}: a program is compiled for a config; give --config FILE, or --model MODEL",
+                    program.display()
+                ))),
+            };
+            return self.graph_of(&module, ui);
+        }
+        if let Some(given) = self.config.as_ref().or(self.model.as_ref()) {
+            bail!(Error::Usage(format!("{} goes with a program in a .rs or .tri file", given.display())));
+        }
+        let file = open(self.source.as_deref(), &self.reading, ui)?;
+        let path = self.path.unwrap_or_default();
+        if let GraphPath::Program = path {
+            return self.graph_of(&compiled::module(&file)?, ui);
+        }
+        if let Some(name) = &self.graph {
+            bail!(Error::Usage(format!("--graph {name} is for programs; add --path program")));
+        }
+        let (graph, notes) = tallow::model::graph(&file, path.into())?;
+        notes.iter().for_each(|n| ui.warn(n));
+        Ok(graph.into_inner())
+    }
+
+    /// The wanted graph of a program.
+    fn graph_of(&self, module: &Module, ui: &Ui) -> Result<Graph> {
+        module.notes.iter().for_each(|n| ui.warn(n));
+        ui.note(compiled::describe(module));
+        let wanted = self.graph.as_deref().unwrap_or(MAIN);
+        match module.graphs.get(wanted) {
+            Some(graph) => Ok(verify(graph.clone()).map_err(anyhow::Error::from)?.into_inner()),
+            None => {
+                let known: Vec<&str> = module.graphs.keys().map(String::as_str).collect();
+                bail!(Error::Usage(format!("the program has no graph `{wanted}`; it has {}", known.join(", "))))
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The subcommands, one file each but for the container tools.
 
 pub mod chat;
+pub mod check;
 pub mod compile;
 pub mod dump;
 pub mod import;

@@ -43,6 +43,10 @@ pub struct Build<'t> {
     pub decoded: Option<usize>,
     /// Last rows, and what they are the last row of.
     pub last_rows: HashMap<Node, Node>,
+    /// Logits of which some tokens are never taken: what they are without that, and which.
+    pub masks: HashMap<Node, (Node, Masks)>,
+    /// Durations, and the row of each frame that they make.
+    pub expansions: HashMap<Node, Node>,
     /// The loop over generated tokens.
     pub generation: Option<Generation>,
     /// The decoder that the config describes, once it is asked for.
@@ -77,13 +81,28 @@ pub enum InputKind {
     Ids,
 }
 
+/// Ids that sampling never takes, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Masks {
+    /// At any place.
+    pub always: Vec<u32>,
+    /// As the first token that is generated.
+    pub first: Vec<u32>,
+}
+
 /// A token that is sampled from logits.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     /// The logits, of all positions where the program takes the last.
     pub logits: Node,
+    /// What the program samples from.
+    pub row: Node,
+    /// Where.
+    pub span: Span,
     /// How.
     pub how: super::module::Sampling,
+    /// What is never taken.
+    pub masks: Masks,
     /// The operation, where tensor code reads the token.
     pub node: Option<Node>,
 }
@@ -105,6 +124,8 @@ impl<'t> Build<'t> {
             sampled: Vec::new(),
             decoded: None,
             last_rows: HashMap::new(),
+            masks: HashMap::new(),
+            expansions: HashMap::new(),
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
@@ -154,7 +175,9 @@ impl<'t> Evaluator<'t> {
         };
         let d = Diagnostic::new(Code::Shape, span, message.trim_end_matches('.'));
         let types: Vec<String> = match &self.build {
-            Some(build) => operands.iter().filter_map(|&v| build.graph.try_ty(v).ok()).map(ToString::to_string).collect(),
+            Some(build) => {
+                operands.iter().filter_map(|&v| build.graph.try_ty(v).ok()).map(ToString::to_string).collect()
+            }
             None => Vec::new(),
         };
         match types.len() {
@@ -177,6 +200,19 @@ impl<'t> Evaluator<'t> {
         self.ty(node).shape.dims().to_vec()
     }
 
+    /// Gives a tensor without a name that of a variable, with the rounds of the loops around it:
+    /// `layer3.q` in round 3.
+    pub(crate) fn name_value(&mut self, name: &str, value: &Value) {
+        let (Value::Tensor(node), Some(build)) = (value, &mut self.build) else { return };
+        if build.graph.name_of(*node).is_some() || name.starts_with('_') {
+            return;
+        }
+        let rounds: Vec<String> = self.rounds.iter().map(i128::to_string).collect();
+        build
+            .graph
+            .name(*node, if rounds.is_empty() { name.to_owned() } else { format!("layer{}.{name}", rounds.join(".")) });
+    }
+
     /// Whether tensor code takes a value as a tensor.
     pub(crate) fn is_tensor(&self, value: &Value) -> bool {
         match value {
@@ -196,7 +232,11 @@ impl<'t> Evaluator<'t> {
                 Some(node) => Ok(node),
                 None => {
                     let name = self.build(span)?.inputs[*input].name.clone();
-                    let d = Diagnostic::new(Code::InputShape, span, format!("the shape of the input `{name}` is not known here"));
+                    let d = Diagnostic::new(
+                        Code::InputShape,
+                        span,
+                        format!("the shape of the input `{name}` is not known here"),
+                    );
                     Err(d
                         .label("the first use must tell it")
                         .help(format!("say it before anything else: `let {name} = {name}.reshape([…])`, -1 for a size known only when running"))
@@ -245,7 +285,8 @@ impl<'t> Evaluator<'t> {
         if dtype == DType::I64
             && let Some(v) = values.iter().find(|v| v.abs() >= 16_777_216.0)
         {
-            let d = Diagnostic::new(Code::Arithmetic, span, format!("{v} is past the whole numbers that a constant holds"));
+            let d =
+                Diagnostic::new(Code::Arithmetic, span, format!("{v} is past the whole numbers that a constant holds"));
             return Err(d.into());
         }
         let values = values.into_iter().map(Real::from).collect();
@@ -256,7 +297,11 @@ impl<'t> Evaluator<'t> {
     pub(crate) fn host_tensor(&mut self, value: &Value, dtype: Option<DType>, rank: usize, span: Span) -> Eval<Node> {
         let node = match value {
             Value::Host(id) => *id,
-            other => match self.apply_host(super::host::Applied::Field(Arc::from("0")), vec![Value::tuple(vec![other.clone()])], span)? {
+            other => match self.apply_host(
+                super::host::Applied::Field(Arc::from("0")),
+                vec![Value::tuple(vec![other.clone()])],
+                span,
+            )? {
                 Value::Host(id) => id,
                 _ => return Err(self.mismatch(other, "a tensor", span)),
             },
@@ -290,7 +335,10 @@ impl<'t> Evaluator<'t> {
                 }
                 match build.graph.output_named(name) {
                     Some(node) => Ok(node),
-                    None => Err(Diagnostic::new(Code::RunTimeValue, span, format!("`{name}` is no value of the graph")).into()),
+                    None => {
+                        Err(Diagnostic::new(Code::RunTimeValue, span, format!("`{name}` is no value of the graph"))
+                            .into())
+                    }
                 }
             }
         }
@@ -305,7 +353,8 @@ impl<'t> Evaluator<'t> {
     /// The numbers of a tensor as an ordinary value that is known only when running.
     pub(crate) fn tensor_to_host(&mut self, node: Node, span: Span) -> Eval {
         let build = self.build(span)?;
-        let known = build.graph.outputs().find(|(n, v)| *v == node && n.starts_with("read.")).map(|(n, _)| n.to_owned());
+        let known =
+            build.graph.outputs().find(|(n, v)| *v == node && n.starts_with("read.")).map(|(n, _)| n.to_owned());
         let name = match known {
             Some(name) => name,
             None => {
@@ -340,7 +389,11 @@ impl<'t> Evaluator<'t> {
             None => match shape {
                 Some(shape) => (shape.to_vec(), DType::F32),
                 None => {
-                    let d = Diagnostic::new(Code::MissingWeight, span, format!("the shape of `{name}` is not known without a tensor index"));
+                    let d = Diagnostic::new(
+                        Code::MissingWeight,
+                        span,
+                        format!("the shape of `{name}` is not known without a tensor index"),
+                    );
                     return Err(d.help("give the index with `--tensors tensors.toml`").into());
                 }
             },
@@ -355,8 +408,12 @@ impl<'t> Evaluator<'t> {
         if let Some(expected) = shape
             && expected != dims
         {
-            let d = Diagnostic::new(Code::WeightShape, span, format!("`{name}` has the shape {dims:?}, and this call needs {expected:?}"))
-                .label("does not fit the tensor");
+            let d = Diagnostic::new(
+                Code::WeightShape,
+                span,
+                format!("`{name}` has the shape {dims:?}, and this call needs {expected:?}"),
+            )
+            .label("does not fit the tensor");
             return Err(d.help("check the sizes in the config against the tensor index").into());
         }
         let build = self.build(span)?;
@@ -368,7 +425,8 @@ impl<'t> Evaluator<'t> {
 
     fn missing_weight(&self, name: &str, shape: Option<&[i64]>, span: Span) -> Flow {
         let of = shape.map(|s| format!(" of the shape {s:?}")).unwrap_or_default();
-        let d = Diagnostic::new(Code::MissingWeight, span, format!("the model has no tensor `{name}`{of}")).label("not in the tensor index");
+        let d = Diagnostic::new(Code::MissingWeight, span, format!("the model has no tensor `{name}`{of}"))
+            .label("not in the tensor index");
         let names = self.build.as_ref().and_then(|b| b.tensors).map(TensorShapes::names).unwrap_or_default();
         // The nearest among names that share their end or their beginning comes first.
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -376,7 +434,11 @@ impl<'t> Evaluator<'t> {
             Some(near) => d.help(format!("did you mean `{near}`?")).into(),
             None => {
                 let first: Vec<&str> = names.into_iter().take(6).collect();
-                d.help(format!("the tensor index begins with {}", first.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", "))).into()
+                d.help(format!(
+                    "the tensor index begins with {}",
+                    first.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+                ))
+                .into()
             }
         }
     }
@@ -416,6 +478,15 @@ impl<'t> Evaluator<'t> {
         };
         let add = |value: f64| Op::AddScalar { value: (value as f32).into() };
         let mul = |value: f64| Op::MulScalar { value: (value as f32).into() };
+        // What leaves every value as it is adds nothing to the graph.
+        if let (BinaryOp::Mul | BinaryOp::Div, None, Some(1.0)) = (op, scalar(a), scalar(b)) {
+            return Ok(Value::Tensor(self.to_node(a, span)?));
+        }
+        if let (BinaryOp::Add | BinaryOp::Sub, None, Some(0.0)) = (op, scalar(a), scalar(b))
+            && !self.float_operand(a, span)?
+        {
+            return Ok(Value::Tensor(self.to_node(a, span)?));
+        }
         let node = match (op, scalar(a), scalar(b)) {
             (BinaryOp::Add, None, Some(c)) => {
                 let x = self.to_node(a, span)?;
@@ -456,6 +527,11 @@ impl<'t> Evaluator<'t> {
             }
             _ => {
                 let (x, y) = self.pair(a, b, span)?;
+                if op == BinaryOp::Mul
+                    && let Some(gated) = self.gated_product(x, y, span)?
+                {
+                    return Ok(Value::Tensor(gated));
+                }
                 let op = operation.unwrap_or(match op {
                     BinaryOp::Add => Op::Add,
                     BinaryOp::Sub => Op::Sub,

@@ -20,7 +20,11 @@ impl Module {
     ///
     /// # Errors
     /// What went wrong in the function, with its place.
-    pub fn chat_prompt(&self, messages: &[(&str, &str)], config: &Config) -> Option<Result<Vec<ChatPiece>, Diagnostic>> {
+    pub fn chat_prompt(
+        &self,
+        messages: &[(&str, &str)],
+        config: &Config,
+    ) -> Option<Result<Vec<ChatPiece>, Diagnostic>> {
         let function = self.chat?;
         let work = || self.write_chat(function, messages, config);
         Some(with_stack(work).unwrap_or_else(|error| {

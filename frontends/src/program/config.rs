@@ -74,7 +74,9 @@ impl Evaluator<'_> {
             ("architecture", "context_length") => get("max_position_embeddings"),
             ("tokenizer", "bos_id" | "bos_token_id") => build.config.bos_id().map_err(bad)?.map(Value::int),
             ("tokenizer", "pad_id" | "pad_token_id") => build.config.pad_id().map_err(bad)?.map(Value::int),
-            ("tokenizer", "eos_id" | "eos_token_id") => build.config.end_ids().map_err(bad)?.first().copied().map(Value::int),
+            ("tokenizer", "eos_id" | "eos_token_id") => {
+                build.config.end_ids().map_err(bad)?.first().copied().map(Value::int)
+            }
             ("tokenizer", "eos_token_ids") => {
                 let ids = build.config.end_ids().map_err(bad)?;
                 Some(Value::list(ids.into_iter().map(Value::int).collect()))
@@ -88,6 +90,8 @@ impl Evaluator<'_> {
     pub(crate) fn vocab_size(&mut self, span: Span) -> Eval<u32> {
         let build = self.build(span)?;
         let found = build.config.architecture().u64("vocab_size").ok().flatten().and_then(|n| u32::try_from(n).ok());
-        found.ok_or_else(|| Diagnostic::new(Code::UnknownConfigKey, span, "[architecture] of the config has no key `vocab_size`").into())
+        found.ok_or_else(|| {
+            Diagnostic::new(Code::UnknownConfigKey, span, "[architecture] of the config has no key `vocab_size`").into()
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ast::Span;
 use super::codes::Code;
+use super::source::turns_text;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -121,13 +122,13 @@ impl Diagnostics {
     }
 }
 
-/// `text` with control characters written as escapes.
+/// `text` with characters that a terminal would obey, or that turn the text around them, written as escapes.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\t' => out.push_str("    "),
-            c if c.is_control() => out.extend(c.escape_default()),
+            c if c.is_control() || turns_text(c) => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }

@@ -170,7 +170,10 @@ fn tri_arguments(e: &mut Evaluator<'_>, function: &Function) -> Option<Vec<Value
     let build = e.build.as_ref()?;
     if function.params.len() != 4 {
         let message = format!("`forward` takes 4 parameters, found {}", function.params.len());
-        e.report(Diagnostic::new(Code::Arity, function.span, message).help("they are `input`, `output`, `seq` and `cfg`, by position"));
+        e.report(
+            Diagnostic::new(Code::Arity, function.span, message)
+                .help("they are `input`, `output`, `seq` and `cfg`, by position"),
+        );
         return None;
     }
     let seq = Value::Size(tallow_ir::Dim::symbol(tallow_ir::SEQUENCE));
@@ -209,7 +212,8 @@ fn finish(
             Some(g) => (g.start, g.stop, g.limit, g.total),
             None => (Start::Prompt, Vec::new(), None, None),
         };
-        driver = Some(Driver { start, sampling: found.how, stop, limit, total });
+        let (suppress, suppress_first) = (found.masks.always, found.masks.first);
+        driver = Some(Driver { start, sampling: found.how, suppress, suppress_first, stop, limit, total });
         outcome = Outcome::Text;
     } else {
         let named = result_names(&e, function);
@@ -232,6 +236,12 @@ fn finish(
                 outputs.insert(name, node);
             }
         }
+    }
+    let first_only: Vec<Node> = build.masks.iter().filter(|(_, (_, m))| !m.first.is_empty()).map(|(&node, _)| node).collect();
+    if let Some(node) = split::reaches(&build.graph, &outputs, &first_only) {
+        let at = build.spans.get(&node.node.index()).copied().unwrap_or(span);
+        let d = Diagnostic::new(Code::Generation, at, "what is not the first token is known to a driver alone");
+        return Err(vec![d.label("read by tensor code").help("sample these logits and give the token to `tok.decode`, or to the list of tokens")]);
     }
     let tokens = driver.is_some().then_some(build.tokens).flatten();
     let parts = split::split(&build.graph, &outputs, tokens.filter(|_| generated_needs_split(&build.graph)))
@@ -341,7 +351,9 @@ fn collect(
         Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::Char(_) => return Ok(None),
         other => {
             let d = Diagnostic::new(Code::NoResult, span, format!("`forward` gives {}", other.kind()));
-            return Err(d.help("the result is a tensor, several of them, decoded text, or values made from them").into());
+            return Err(d
+                .help("the result is a tensor, several of them, decoded text, or values made from them")
+                .into());
         }
     }
     Ok(Some(out))
@@ -352,7 +364,9 @@ impl Evaluator<'_> {
     fn read_back(&self, id: super::host::HostId) -> Option<Node> {
         let build = self.build.as_ref()?;
         match &build.host[id.0 as usize] {
-            HostNode::Leaf(Leaf::Numbers(name)) => build.graph.output_named(name).or_else(|| build.graph.input_named(name)),
+            HostNode::Leaf(Leaf::Numbers(name)) => {
+                build.graph.output_named(name).or_else(|| build.graph.input_named(name))
+            }
             _ => None,
         }
     }

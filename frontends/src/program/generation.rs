@@ -99,7 +99,10 @@ impl Evaluator<'_> {
             if let ExprKind::Method { receiver, name, .. } = kind
                 && let "push" | "push_back" = &*name.text
                 && let Some(list) = self.variable(*receiver)
-                && self.lookup(&list).map(|c| self.deref(c.get())).is_some_and(|v| matches!(v, Value::List(_) | Value::Tokens))
+                && self
+                    .lookup(&list)
+                    .map(|c| self.deref(c.get()))
+                    .is_some_and(|v| matches!(v, Value::List(_) | Value::Tokens))
             {
                 found = Some(list);
             }
@@ -152,7 +155,11 @@ impl Evaluator<'_> {
         span: Span,
     ) -> Eval {
         let Value::Range(Range { start, end: Some(end), .. }) = walked else {
-            let d = Diagnostic::new(Code::Generation, self.span(iter), format!("a loop over {} that generates tokens", walked.kind()));
+            let d = Diagnostic::new(
+                Code::Generation,
+                self.span(iter),
+                format!("a loop over {} that generates tokens", walked.kind()),
+            );
             return Err(d.help("walk over a range of numbers").into());
         };
         let rounds = usize::try_from(end.value - start.value).unwrap_or(0);
@@ -237,12 +244,14 @@ impl Evaluator<'_> {
         let errors = self.errors.len();
         let result = self.eval(body);
         let result = match (result, condition) {
-            (Ok(_) | Err(Flow::Continue(None)), Some(condition)) => self.eval(condition).and_then(|value| match value {
-                Value::Stop(stop) => self.note_stop(stop.negated(), self.span(condition)),
-                Value::Bool(true) => Ok(()),
-                Value::Bool(false) => Err(self.single_round(span)),
-                other => Err(self.mismatch(&other, "a truth value", self.span(condition))),
-            }),
+            (Ok(_) | Err(Flow::Continue(None)), Some(condition)) => {
+                self.eval(condition).and_then(|value| match value {
+                    Value::Stop(stop) => self.note_stop(stop.negated(), self.span(condition)),
+                    Value::Bool(true) => Ok(()),
+                    Value::Bool(false) => Err(self.single_round(span)),
+                    other => Err(self.mismatch(&other, "a truth value", self.span(condition))),
+                })
+            }
             (Ok(_) | Err(Flow::Continue(None)), None) => Ok(()),
             (Err(Flow::Break(None, _)), _) => Err(self.single_round(span)),
             (Err(flow), _) => Err(flow),
@@ -272,7 +281,11 @@ impl Evaluator<'_> {
         }
         let Some(generation) = self.build.as_ref().and_then(|b| b.generation.clone()) else { return Ok(()) };
         if generation.sampled.is_none() || !generation.pushed {
-            let d = Diagnostic::new(Code::Generation, span, format!("no sampled token is appended to `{}` in every round", generation.list));
+            let d = Diagnostic::new(
+                Code::Generation,
+                span,
+                format!("no sampled token is appended to `{}` in every round", generation.list),
+            );
             return Err(d.help("push the token after the comparison that ends the loop").into());
         }
         // How much each counter grows in a round.
@@ -288,9 +301,18 @@ impl Evaluator<'_> {
                 (Value::Sampled(_), Some(variable)) if generation.current == Some(variable) => {}
                 (Value::Sampled(_), Some(_)) => {}
                 (Value::Tensor(now), None) => {
-                    if !matches!(before.iter().find(|(n, _, _)| n == name), Some((_, _, Value::Tensor(then))) if *then == now) {
-                        let d = Diagnostic::new(Code::Generation, span, format!("`{name}` carries a tensor from token to token"));
-                        return Err(d.help("attention keeps its own cache of earlier tokens; compute the rest anew in each round").into());
+                    if !matches!(before.iter().find(|(n, _, _)| n == name), Some((_, _, Value::Tensor(then))) if *then == now)
+                    {
+                        let d = Diagnostic::new(
+                            Code::Generation,
+                            span,
+                            format!("`{name}` carries a tensor from token to token"),
+                        );
+                        return Err(d
+                            .help(
+                                "attention keeps its own cache of earlier tokens; compute the rest anew in each round",
+                            )
+                            .into());
                     }
                 }
                 _ => {}
@@ -300,7 +322,11 @@ impl Evaluator<'_> {
             let name = &generation.counters[current].name;
             let last = before.iter().find(|(n, _, _)| n == name).map(|(_, cell, _)| cell.get());
             if !matches!(last, Some(Value::Sampled(_))) {
-                let d = Diagnostic::new(Code::Generation, span, format!("`{name}` is read as a token, and no sampled token is assigned to it"));
+                let d = Diagnostic::new(
+                    Code::Generation,
+                    span,
+                    format!("`{name}` is read as a token, and no sampled token is assigned to it"),
+                );
                 return Err(d.into());
             }
         }
@@ -310,7 +336,11 @@ impl Evaluator<'_> {
             let variable = reached.counter.variable;
             let Some(step) = steps[variable].filter(|s| *s > 0) else {
                 let name = &generation.counters[variable].name;
-                let d = Diagnostic::new(Code::Generation, span, format!("`{name}` does not grow by a known number in every round"));
+                let d = Diagnostic::new(
+                    Code::Generation,
+                    span,
+                    format!("`{name}` does not grow by a known number in every round"),
+                );
                 return Err(d.into());
             };
             let missing = reached.least - reached.counter.add;
@@ -350,24 +380,20 @@ impl Evaluator<'_> {
     }
 
     /// Methods of token lists, sampled tokens and inputs that no table holds; `None` for all others.
-    pub(crate) fn special_method(
-        &mut self,
-        value: &Value,
-        name: &Name,
-        args: &Args,
-        span: Span,
-    ) -> Option<Eval> {
+    pub(crate) fn special_method(&mut self, value: &Value, name: &Name, args: &Args, span: Span) -> Option<Eval> {
         match (value, &*name.text) {
-            (Value::Tokens | Value::Sampled(_) | Value::Generated | Value::Decoded, "clone" | "to_vec" | "iter" | "to_owned" | "into" | "to_string" | "as_slice" | "unwrap" | "trim") => {
-                Some(Ok(value.clone()))
-            }
+            (
+                Value::Tokens | Value::Sampled(_) | Value::Generated | Value::Decoded,
+                "clone" | "to_vec" | "iter" | "to_owned" | "into" | "to_string" | "as_slice" | "unwrap" | "trim",
+            ) => Some(Ok(value.clone())),
             (Value::Tokens, "push" | "push_back" | "append" | "extend") => Some(self.push_token(args, span)),
             (Value::Tokens, "len") => {
                 let active = self.build.as_ref().and_then(|b| b.generation.as_ref()).filter(|g| g.active);
                 let add = match active {
                     Some(generation) => i128::from(generation.pushed),
                     None => {
-                        let d = Diagnostic::new(Code::RunTimeSize, span, "the number of tokens is known only when running");
+                        let d =
+                            Diagnostic::new(Code::RunTimeSize, span, "the number of tokens is known only when running");
                         return Some(Err(d.into()));
                     }
                 };
@@ -383,9 +409,17 @@ impl Evaluator<'_> {
                 }
                 Some(Ok(Value::Stop(Stop { tokens, reached: Vec::new(), negated: false })))
             }
+            // Tensor code reads them as ids.
+            (Value::Tokens, name) if crate::program::builtins::method(value, name).is_some() => None,
             (Value::Tokens | Value::Generated, _) => {
-                let d = Diagnostic::new(Code::Generation, name.span, format!("`{}` of tokens that are known only when running", name.text));
-                Some(Err(d.help("tokens are embedded, counted with `len`, appended to with `push`, and decoded").into()))
+                let d = Diagnostic::new(
+                    Code::Generation,
+                    name.span,
+                    format!("`{}` of tokens that are known only when running", name.text),
+                );
+                Some(Err(d
+                    .help("tokens are embedded, counted with `len`, appended to with `push`, and decoded")
+                    .into()))
             }
             _ => None,
         }
@@ -412,7 +446,12 @@ impl Evaluator<'_> {
                 generation.sampled = Some(sampled);
                 Ok(Value::Unit)
             }
-            _ => Err(Diagnostic::new(Code::Generation, span, "a token is appended outside of a loop that generates tokens").into()),
+            _ => Err(Diagnostic::new(
+                Code::Generation,
+                span,
+                "a token is appended outside of a loop that generates tokens",
+            )
+            .into()),
         }
     }
 
@@ -432,7 +471,8 @@ impl Evaluator<'_> {
     /// Operators on sampled tokens, counters and conditions on them.
     pub(super) fn token_binary(&mut self, op: BinaryOp, a: &Value, b: &Value, span: Span) -> Eval {
         match (op, a, b) {
-            (BinaryOp::Eq | BinaryOp::Ne, Value::Sampled(_), other) | (BinaryOp::Eq | BinaryOp::Ne, other, Value::Sampled(_)) => {
+            (BinaryOp::Eq | BinaryOp::Ne, Value::Sampled(_), other)
+            | (BinaryOp::Eq | BinaryOp::Ne, other, Value::Sampled(_)) => {
                 let token = self.token_id(other, span)?;
                 let stop = Stop { tokens: vec![token], reached: Vec::new(), negated: op == BinaryOp::Ne };
                 Ok(Value::Stop(stop))
@@ -481,7 +521,11 @@ impl Evaluator<'_> {
             BinaryOp::Lt | BinaryOp::Ne => (n, true),
             BinaryOp::Le => (n + 1, true),
             _ => {
-                let d = Diagnostic::new(Code::Generation, span, format!("`{}` of a number that grows from token to token", op.symbol()));
+                let d = Diagnostic::new(
+                    Code::Generation,
+                    span,
+                    format!("`{}` of a number that grows from token to token", op.symbol()),
+                );
                 return Err(d.into());
             }
         };
@@ -496,13 +540,16 @@ impl Evaluator<'_> {
             (BinaryOp::And, Value::Bool(true), stop) | (BinaryOp::And, stop, Value::Bool(true)) => Ok(stop),
             (BinaryOp::Or, Value::Bool(true), _) | (BinaryOp::Or, _, Value::Bool(true)) => Ok(Value::Bool(true)),
             (BinaryOp::And, Value::Bool(false), _) | (BinaryOp::And, _, Value::Bool(false)) => Ok(Value::Bool(false)),
-            (op, Value::Stop(mut a), Value::Stop(b)) if a.negated == b.negated && a.negated == (op == BinaryOp::And) => {
+            (op, Value::Stop(mut a), Value::Stop(b))
+                if a.negated == b.negated && a.negated == (op == BinaryOp::And) =>
+            {
                 a.tokens.extend(b.tokens);
                 a.reached.extend(b.reached);
                 Ok(Value::Stop(a))
             }
             _ => {
-                let d = Diagnostic::new(Code::Generation, span, "this condition cannot end a loop over generated tokens");
+                let d =
+                    Diagnostic::new(Code::Generation, span, "this condition cannot end a loop over generated tokens");
                 Err(d.help("a loop ends when the token is one of several (`||`), or when a count is reached").into())
             }
         }
@@ -551,7 +598,11 @@ impl Evaluator<'_> {
                 Ok(())
             }
             _ => {
-                let d = Diagnostic::new(Code::Generation, span, "a condition on a sampled token outside of a loop over generated tokens");
+                let d = Diagnostic::new(
+                    Code::Generation,
+                    span,
+                    "a condition on a sampled token outside of a loop over generated tokens",
+                );
                 Err(d.help("append sampled tokens to a list in a loop; `forward` without a loop is one step, which is repeated").into())
             }
         }
@@ -571,7 +622,7 @@ impl Evaluator<'_> {
             p: (how.p as f32).into(),
             k: how.k,
         };
-        let node = self.op(op, &[found.logits], span)?;
+        let node = self.op(op, &[found.row], span)?;
         if let Some(build) = &mut self.build {
             build.sampled[sampled].node = Some(node);
         }

@@ -10,7 +10,7 @@ use super::codes::Code;
 use super::diagnostic::Diagnostic;
 use super::eval::{Eval, Evaluator, Flow, free, with_stack};
 use super::value::{Cell, Closure, Place, StructValue, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The number of a [`HostNode`].
@@ -107,7 +107,7 @@ impl HostProgram {
         leaves_of(&self.nodes, &self.fragments, value)
     }
 
-    /// Computes a value from its leaves, with a limit of steps.
+    /// Computes a value from its leaves, with a limit of steps. `vocabulary` gives the id of a token by its exact text.
     ///
     /// # Errors
     /// What went wrong, with its place in the program.
@@ -115,10 +115,12 @@ impl HostProgram {
         &self,
         value: &Value,
         leaves: &(dyn Fn(&Leaf) -> Option<Value> + Sync),
+        vocabulary: &Vocabulary<'_>,
         steps: u64,
     ) -> Result<Value, Diagnostic> {
         let work = || {
-            let run = HostRun::new(self, leaves);
+            let mut run = HostRun::new(self, leaves);
+            run.vocabulary = Some(vocabulary);
             let mut evaluator = Evaluator::new(&self.tree, None, Some(run));
             evaluator.limit_steps(steps);
             let result = evaluator.resolved(value, 0);
@@ -129,14 +131,20 @@ impl HostProgram {
                 (Err(_), None) => Err(Diagnostic::new(Code::Escape, Span::default(), "control left the host function")),
             }
         };
-        with_stack(work)
-            .unwrap_or_else(|e| Err(Diagnostic::new(Code::Memory, Span::default(), format!("no thread for the program: {e}"))))
+        with_stack(work).unwrap_or_else(|e| {
+            Err(Diagnostic::new(Code::Memory, Span::default(), format!("no thread for the program: {e}")))
+        })
     }
 }
+
+/// The id of a token by its exact text.
+pub type Vocabulary<'v> = dyn Fn(&str) -> Option<u32> + Sync + 'v;
 
 /// One run of host functions: what is known so far.
 pub(crate) struct HostRun<'t> {
     program: &'t HostProgram,
+    /// The vocabulary, where the caller has one.
+    pub vocabulary: Option<&'t Vocabulary<'t>>,
     leaves: &'t (dyn Fn(&Leaf) -> Option<Value> + Sync),
     known: HashMap<HostId, Value>,
     fragments: HashMap<usize, HashMap<Option<Arc<str>>, Value>>,
@@ -147,7 +155,7 @@ pub(crate) struct HostRun<'t> {
 impl<'t> HostRun<'t> {
     /// Nothing is known yet.
     pub(crate) fn new(program: &'t HostProgram, leaves: &'t (dyn Fn(&Leaf) -> Option<Value> + Sync)) -> Self {
-        HostRun { program, leaves, known: HashMap::new(), fragments: HashMap::new(), chat: None }
+        HostRun { program, vocabulary: None, leaves, known: HashMap::new(), fragments: HashMap::new(), chat: None }
     }
 }
 
@@ -199,7 +207,6 @@ pub(crate) fn leaves_of(nodes: &[HostNode], fragments: &[Fragment], value: &Valu
     leaves
 }
 
-
 impl Evaluator<'_> {
     /// Whether a value, or part of it, is known only when running.
     pub(crate) fn is_host(&self, value: &Value) -> bool {
@@ -208,7 +215,12 @@ impl Evaluator<'_> {
         }
         match value {
             Value::Host(_) => true,
-            Value::List(_) | Value::Tuple(_) | Value::Struct(_) | Value::Option(Some(_)) | Value::Map(_) | Value::Ref(_) => {
+            Value::List(_)
+            | Value::Tuple(_)
+            | Value::Struct(_)
+            | Value::Option(Some(_))
+            | Value::Map(_)
+            | Value::Ref(_) => {
                 let mut ids = Vec::new();
                 host_ids(value, &mut ids, 0);
                 !ids.is_empty()
@@ -224,7 +236,9 @@ impl Evaluator<'_> {
                 build.host.push(node);
                 Ok(Value::Host(HostId((build.host.len() - 1) as u32)))
             }
-            None => Err(Diagnostic::new(Code::RunTimeValue, span, "a value of the graph inside a host function").into()),
+            None => {
+                Err(Diagnostic::new(Code::RunTimeValue, span, "a value of the graph inside a host function").into())
+            }
         }
     }
 
@@ -240,13 +254,45 @@ impl Evaluator<'_> {
         self.host_node(HostNode::Applied { applied, operands: frozen, span }, span)
     }
 
+    /// Whether a function may run with the model though it is given the tokenizer: neither it nor a function that it
+    /// calls encodes or decodes a text, which belongs to the graph and its driver.
+    pub(crate) fn only_looks_up(&self, function: usize) -> bool {
+        let mut seen = HashSet::from([function]);
+        let mut open = vec![function];
+        while let Some(function) = open.pop() {
+            let mut found = false;
+            free::walk(self.tree, self.tree.functions[function].body, |_, kind| match kind {
+                ExprKind::Method { name, .. } => found |= matches!(&*name.text, "encode" | "decode"),
+                ExprKind::Path(path, _) => {
+                    let Some(last) = path.last() else { return };
+                    if let Some(&callee) = self.functions.get(&(None, last.text.clone()))
+                        && seen.insert(callee)
+                    {
+                        open.push(callee);
+                    }
+                }
+                _ => {}
+            });
+            if found {
+                return false;
+            }
+        }
+        true
+    }
+
     /// A piece of program that runs as a whole with the model; its result.
     pub(crate) fn residual(&mut self, id: ExprId) -> Eval {
         let tree = self.tree;
         let span = self.span(id);
         if free::escapes(tree, id) {
-            let d = Diagnostic::new(Code::RunTimeBranch, span, "this depends on what is known only when running, and leaves the code around it");
-            return Err(d.help("move the code into a function on text and numbers alone; it then runs with the model").into());
+            let d = Diagnostic::new(
+                Code::RunTimeBranch,
+                span,
+                "this depends on what is known only when running, and leaves the code around it",
+            );
+            return Err(d
+                .help("move the code into a function on text and numbers alone; it then runs with the model")
+                .into());
         }
         let inside = free::bound_inside(tree, id);
         let mut names = free::read(tree, id);
@@ -323,8 +369,17 @@ impl Evaluator<'_> {
                 Value::Map(Arc::new(out))
             }
             Value::Input(input) => self.host_input(*input, span)?,
-            Value::Tensor(_) | Value::TopK { .. } | Value::Weights | Value::Tokens | Value::Generated | Value::Pending(_) => {
-                let d = Diagnostic::new(Code::RunTimeLoop, span, format!("{} in code on run-time text and numbers", value.kind()));
+            Value::Tensor(_)
+            | Value::TopK { .. }
+            | Value::Weights
+            | Value::Tokens
+            | Value::Generated
+            | Value::Pending(_) => {
+                let d = Diagnostic::new(
+                    Code::RunTimeLoop,
+                    span,
+                    format!("{} in code on run-time text and numbers", value.kind()),
+                );
                 return Err(d.help("compute on tensors outside of it; `to_vec` gives the numbers of one").into());
             }
             Value::Sampled(_) | Value::Stop(_) | Value::Counter(_) | Value::Decoded | Value::Tri(_) => {
@@ -418,9 +473,7 @@ impl Evaluator<'_> {
             Value::Host(id) => self.resolve(*id)?,
             Value::List(items) => Value::list(self.resolved_all(items, depth)?),
             Value::Tuple(items) => Value::tuple(self.resolved_all(items, depth)?),
-            Value::Option(Some(items)) => {
-                Value::some(self.resolved_all(items, depth)?.pop().unwrap_or(Value::Unit))
-            }
+            Value::Option(Some(items)) => Value::some(self.resolved_all(items, depth)?.pop().unwrap_or(Value::Unit)),
             Value::Struct(of) => {
                 let mut fields = Vec::with_capacity(of.fields.len());
                 for (name, field) in &of.fields {
@@ -476,9 +529,7 @@ impl Evaluator<'_> {
                 let (result, after) = self.method_of(value, name, &[], operands, span)?;
                 Ok(Value::tuple(vec![result, after]))
             }
-            Applied::Associated(owner, name, types) => {
-                self.call_builtin(owner, name, types, operands, &spans, span)
-            }
+            Applied::Associated(owner, name, types) => self.call_builtin(owner, name, types, operands, &spans, span),
             Applied::Function(index) => self.call_function(*index, operands, span, span),
             Applied::Binary(op) => match (op, first(&operands), second(&operands)) {
                 (BinaryOp::And, Value::Bool(a), Value::Bool(b)) => Ok(Value::Bool(a && b)),
@@ -501,7 +552,14 @@ impl Evaluator<'_> {
     }
 
     /// A method of a value that stands nowhere else: the result, and what the value has become.
-    fn method_of(&mut self, value: Value, name: &Name, types: &[Type], args: Vec<Value>, span: Span) -> Eval<(Value, Value)> {
+    fn method_of(
+        &mut self,
+        value: Value,
+        name: &Name,
+        types: &[Type],
+        args: Vec<Value>,
+        span: Span,
+    ) -> Eval<(Value, Value)> {
         let place = Place::variable(Cell::new(value.clone()));
         let spans = vec![span; args.len()];
         let args = super::builtins::Args::new(None, args, &spans, name.span, span);
@@ -512,5 +570,14 @@ impl Evaluator<'_> {
 
 /// Whether a value is no container and no closure.
 fn is_plain(value: &Value) -> bool {
-    matches!(value, Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Char(_) | Value::Str(_) | Value::Unit | Value::Host(_))
+    matches!(
+        value,
+        Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Char(_)
+            | Value::Str(_)
+            | Value::Unit
+            | Value::Host(_)
+    )
 }

@@ -13,6 +13,7 @@
 //! | `chat` | functions that write a conversation as a prompt |
 //! | `config` | the config as values |
 //! | `source` | what both readers ask of a source, and their limits |
+//! | [`height`] | how deep expressions lie in each other |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
 
 pub mod ast;
@@ -27,18 +28,19 @@ pub mod eval;
 pub mod generation;
 pub mod host;
 pub mod module;
+pub mod height;
 pub mod rs;
-mod split;
 mod source;
+mod split;
 pub mod tri;
 pub mod value;
 
 pub use ast::{Language, Span, Tree};
 pub use codes::Code;
+pub use diagnostic::{Diagnostic, Diagnostics};
 pub use entry::{Options, compile};
 pub use eval::METHODS;
 pub use module::{Driver, Module, Outcome};
-pub use diagnostic::{Diagnostic, Diagnostics};
 
 /// Parses a program.
 ///

@@ -80,6 +80,10 @@ pub struct Driver {
     pub start: Start,
     /// How a token is picked.
     pub sampling: Sampling,
+    /// Ids that are never taken.
+    pub suppress: Vec<u32>,
+    /// Ids that are never taken as the first token that is generated.
+    pub suppress_first: Vec<u32>,
     /// Ids that end it, beside those of the config; they are not part of the result.
     pub stop: Vec<u32>,
     /// Most tokens that are generated.

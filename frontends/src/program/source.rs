@@ -37,7 +37,7 @@ pub fn check(source: &str) -> Result<usize, Vec<Diagnostic>> {
         }
         let message = format!("{} cannot stand in a program", describe(c));
         let error = Diagnostic::new(Code::Syntax, Span::new(at, at + c.len_utf8()), message);
-        errors.push(error.help("delete it; inside a text, write it as an escape such as `\\u{0}`"));
+        errors.push(error.help(format!("delete it; inside a text, write `\\u{{{:x}}}`", u32::from(c))));
     }
     if errors.is_empty() { Ok(begin) } else { Err(errors) }
 }
@@ -61,8 +61,12 @@ pub fn with_stack<T: Send>(bytes: usize, read: impl FnOnce() -> T + Send) -> Res
 
 /// Whether no program has this character: controls other than white space, and marks that hide or turn text.
 fn is_odd(c: char) -> bool {
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (c.is_control() && !matches!(c, '\n' | '\r' | '\t')) || turns || c == MARK
+    (c.is_control() && !matches!(c, '\n' | '\r' | '\t')) || turns_text(c) || c == MARK
+}
+
+/// Whether a character changes the direction of the text around it, so that it reads differently than it is.
+pub fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A character in words: as it is where it can be seen, with its number.

@@ -58,6 +58,15 @@ pub(crate) fn split(whole: &Graph, outputs: &IndexMap<String, Value>, tokens: Op
     Ok(Parts { once: Some(first), main })
 }
 
+/// The first of some values that outputs need.
+pub(crate) fn reaches(whole: &Graph, outputs: &IndexMap<String, Value>, values: &[Value]) -> Option<Value> {
+    if values.is_empty() {
+        return None;
+    }
+    let needed = reached(whole, outputs.values().copied());
+    values.iter().copied().find(|v| needed[v.node.index()])
+}
+
 /// The nodes that some values need.
 fn reached(whole: &Graph, from: impl Iterator<Item = Value>) -> Vec<bool> {
     reached_until(whole, from, &IndexMap::new())

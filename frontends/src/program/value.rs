@@ -331,9 +331,12 @@ impl Drop for StructValue {
 impl Drop for Closure {
     fn drop(&mut self) {
         let cells = std::mem::take(&mut self.captured);
-        drop_in_turn(cells.into_iter().filter_map(|(_, cell)| Arc::into_inner(cell.0)).map(|inner| {
-            inner.into_inner().unwrap_or_else(PoisonError::into_inner)
-        }));
+        drop_in_turn(
+            cells
+                .into_iter()
+                .filter_map(|(_, cell)| Arc::into_inner(cell.0))
+                .map(|inner| inner.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        );
     }
 }
 

@@ -6,9 +6,11 @@
 //! | module | holds |
 //! |---|---|
 //! | [`weights`] | methods of the weight store |
+//! | [`convolution`] | convolutions, of the weight store and of given kernels |
 //! | [`attention`] | attention in all its forms, and rotary embedding |
 //! | [`elementwise`] | functions of each element |
 //! | [`shapes`] | reshaping, joining, cutting |
+//! | [`sizes`] | sizes as arguments, and those that only running tells |
 //! | [`reduce`] | sums, means, choices |
 //! | [`create`] | new tensors |
 //! | [`vision`] | pictures, video, detection, diffusion |
@@ -17,11 +19,13 @@
 //! | [`tri`] | the modules of `.tri` |
 
 pub mod attention;
+pub mod convolution;
 pub mod create;
 pub mod elementwise;
 pub mod reduce;
 pub mod sampling;
 pub mod shapes;
+pub mod sizes;
 pub mod sound;
 pub mod tri;
 pub mod vision;
@@ -75,6 +79,7 @@ pub static TABLES: &[(Owner, &str, &[Builtin])] = &[
     (Owner::Tensor, "Elements", elementwise::METHODS),
     (Owner::Tensor, "Shapes", shapes::METHODS),
     (Owner::Tensor, "Sums, means and choices", reduce::METHODS),
+    (Owner::Tensor, "Convolutions", convolution::METHODS),
     (Owner::Tensor, "Pictures, video, diffusion", vision::METHODS),
     (Owner::Tensor, "Sound and speech", sound::METHODS),
     (Owner::Tensor, "Sampling", sampling::METHODS),
@@ -110,7 +115,7 @@ fn find(owner: Owner, name: &str) -> Option<&'static Builtin> {
 
 fn owner_of(value: &Value) -> Option<Owner> {
     Some(match value {
-        Value::Tensor(_) | Value::Input(_) | Value::Pending(_) => Owner::Tensor,
+        Value::Tensor(_) | Value::Input(_) | Value::Tokens | Value::Pending(_) => Owner::Tensor,
         Value::Sampled(_) => Owner::Tensor,
         Value::Weights => Owner::Weights,
         Value::Tokenizer => Owner::Tokenizer,
@@ -301,16 +306,17 @@ impl Args {
     /// Argument `i`, an axis of a tensor of `rank` dimensions, counted from 0.
     pub fn axis(&self, e: &Evaluator<'_>, i: usize, rank: usize) -> Eval<usize> {
         let axis = self.int(e, i)?;
-        self.axis_of(axis, i, rank)
+        self.axis_in(axis, i, rank)
     }
 
     /// Argument `i`, an axis; the default (which may count from the end) where it is not given.
     pub fn axis_or(&self, e: &Evaluator<'_>, i: usize, rank: usize, default: i64) -> Eval<usize> {
         let axis = if self.has(i) { self.int(e, i)? } else { default };
-        self.axis_of(axis, i, rank)
+        self.axis_in(axis, i, rank)
     }
 
-    fn axis_of(&self, axis: i64, i: usize, rank: usize) -> Eval<usize> {
+    /// An axis from argument `i`, counted from 0.
+    pub fn axis_in(&self, axis: i64, i: usize, rank: usize) -> Eval<usize> {
         let from_start = if axis < 0 { axis + rank as i64 } else { axis };
         match usize::try_from(from_start) {
             Ok(axis) if axis < rank => Ok(axis),

@@ -1,19 +1,31 @@
 //! Sampling, and the tokenizer.
 
 use super::{Args, Builtin};
-use crate::program::ast::Span;
-use crate::program::build::Sampled;
+use crate::program::ast::{IntType, Name, Span};
+use crate::program::build::{Masks, Sampled};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::eval::{Eval, Evaluator, Flow};
-use crate::program::host::{HostNode, Leaf};
+use crate::program::host::{Applied, HostNode, Leaf};
 use crate::program::module::Sampling;
 use crate::program::value::Value;
 use tallow_ir::ops::SampleMethod;
-use tallow_ir::Value as Node;
+use tallow_ir::{DType, Op, Value as Node};
 
 /// Methods of logits.
 pub static METHODS: &[Builtin] = &[
+    Builtin {
+        name: "suppress",
+        params: "ids",
+        doc: "Logits in which these ids are −∞, so that sampling never takes them. Where a driver samples, it sees to that, and the graph gives logits as they are.",
+        lower: |e, a| suppress(e, a, false),
+    },
+    Builtin {
+        name: "suppress_first",
+        params: "ids",
+        doc: "Logits of which the driver never takes one of these ids as the first token that it generates. They can be sampled, and nothing else.",
+        lower: |e, a| suppress(e, a, true),
+    },
     Builtin {
         name: "sample_greedy",
         params: "",
@@ -60,6 +72,12 @@ pub static TOKENIZER: &[Builtin] = &[
         doc: "The text of a sampled token or of generated ones: the output of the program.",
         lower: decode,
     },
+    Builtin {
+        name: "id",
+        params: "text",
+        doc: "The id of the token whose text is exactly this, an option: nothing is normalised and nothing merged. The vocabulary is known only when running.",
+        lower: id,
+    },
 ];
 
 fn sample(e: &mut Evaluator<'_>, a: &Args, method: SampleMethod) -> Eval {
@@ -91,8 +109,13 @@ impl Evaluator<'_> {
     pub(crate) fn note_sampled(&mut self, logits: Node, how: Sampling, span: Span) -> Eval {
         check(&how, span)?;
         let build = self.build(span)?;
+        let row = logits;
+        let (logits, masks) = match build.masks.get(&logits) {
+            Some((logits, masks)) => (*logits, masks.clone()),
+            None => (logits, Masks::default()),
+        };
         let logits = all_rows(build, logits);
-        build.sampled.push(Sampled { logits, how, node: None });
+        build.sampled.push(Sampled { logits, row, how, masks, span, node: None });
         Ok(Value::Sampled(build.sampled.len() - 1))
     }
 
@@ -106,13 +129,69 @@ impl Evaluator<'_> {
     }
 }
 
+/// Logits as a driver samples them. The values with −∞ in them are dropped where nothing but a driver reads them.
+fn suppress(e: &mut Evaluator<'_>, a: &Args, first: bool) -> Eval {
+    let logits = a.this(e)?;
+    let mut ids = Vec::new();
+    for n in a.ints(e, 0)? {
+        ids.push(u32::try_from(n).map_err(|_| a.wrong(0, format!("{n} is no token id")))?);
+    }
+    if ids.is_empty() {
+        return Ok(Value::Tensor(logits));
+    }
+    let width = e.width(logits, a.span)?;
+    if let Some(id) = ids.iter().find(|&&id| i64::from(id) >= width) {
+        return Err(a.wrong(0, format!("{id} is no token: there are {width} logits")));
+    }
+    e.make(width as usize, a.span)?;
+    let mut mask = vec![0.0; width as usize];
+    if !first {
+        ids.iter().for_each(|&id| mask[id as usize] = f32::NEG_INFINITY);
+    }
+    let mask = e.filled(DType::F32, &[width], mask, a.span)?;
+    let masked = e.op(Op::Add, &[logits, mask], a.span)?;
+    let build = e.build(a.span)?;
+    let (under, mut masks) = match build.masks.get(&logits) {
+        Some((under, masks)) => (*under, masks.clone()),
+        None => (logits, Masks::default()),
+    };
+    let list = if first { &mut masks.first } else { &mut masks.always };
+    list.extend(ids);
+    list.sort_unstable();
+    list.dedup();
+    build.masks.insert(masked, (under, masks));
+    Ok(Value::Tensor(masked))
+}
+
+fn id(e: &mut Evaluator<'_>, a: &Args) -> Eval {
+    let text = e.deref(a.value(0).clone());
+    if !matches!(text, Value::Str(_) | Value::Host(_)) {
+        return Err(e.mismatch(&text, "the text of a token", a.at(0)));
+    }
+    let Some(run) = &e.run else {
+        let name = Name { text: "id".into(), span: a.name };
+        return e.apply_host(Applied::Method(name, Vec::new()), vec![Value::Tokenizer, text], a.span);
+    };
+    let (Some(vocabulary), Value::Str(text)) = (run.vocabulary, &text) else {
+        let d = Diagnostic::new(Code::RunTimeValue, a.span, "there is no vocabulary to look this token up in");
+        return Err(d.help("add a `vocab` section to the model").into());
+    };
+    Ok(match vocabulary(text) {
+        Some(id) => Value::some(Value::typed(id.into(), IntType::U32)),
+        None => Value::none(),
+    })
+}
+
 fn check(how: &Sampling, span: Span) -> Eval<()> {
     let bad = |message: String| Flow::from(Diagnostic::new(Code::Type, span, message));
     if !(how.temperature.is_finite() && how.temperature >= 0.0) {
         return Err(bad(format!("the temperature is {}", how.temperature)));
     }
     if matches!(how.method, SampleMethod::TopP | SampleMethod::MinP) && !(how.p > 0.0 && how.p <= 1.0) {
-        return Err(bad(format!("the probability `p` is {}, and must lie above 0 and not above 1; check the scale", how.p)));
+        return Err(bad(format!(
+            "the probability `p` is {}, and must lie above 0 and not above 1; check the scale",
+            how.p
+        )));
     }
     Ok(())
 }
@@ -130,7 +209,8 @@ fn encode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
             match &build.host[id.0 as usize] {
                 HostNode::Leaf(Leaf::Text(_)) => Ok(Value::Tokens),
                 _ => {
-                    let d = Diagnostic::new(Code::RunTimeValue, a.at(0), "`encode` takes the text input as it is given");
+                    let d =
+                        Diagnostic::new(Code::RunTimeValue, a.at(0), "`encode` takes the text input as it is given");
                     Err(d.help("put what belongs around a prompt into the `chat` section").into())
                 }
             }
@@ -158,4 +238,3 @@ fn decode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
         other => Err(e.mismatch(&other, "sampled or generated tokens", a.at(0))),
     }
 }
-

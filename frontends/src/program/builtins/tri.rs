@@ -201,15 +201,26 @@ impl Evaluator<'_> {
         let Some(build) = &self.build else { return };
         let idle: Vec<Span> = build.roles.pending.iter().filter(|p| p.role.is_none()).map(|p| p.span).collect();
         for span in idle {
-            let d = Diagnostic::new(Code::Role, span, "this matrix product feeds no attention, so its weight cannot be told");
-            self.report(d.label("query, key or value?").help("give it to `tensor.flash_attention` as its first, second or third argument"));
+            let d = Diagnostic::new(
+                Code::Role,
+                span,
+                "this matrix product feeds no attention, so its weight cannot be told",
+            );
+            self.report(
+                d.label("query, key or value?")
+                    .help("give it to `tensor.flash_attention` as its first, second or third argument"),
+            );
         }
     }
 
     /// The value of a matrix product once its role is known.
     fn project(&mut self, value: &Value, role: &'static str, at: Span) -> Eval<(Node, usize)> {
         let Value::Pending(number) = value else {
-            let d = Diagnostic::new(Code::Role, at, format!("attention takes products of `tensor.matvec`, found {}", value.kind()));
+            let d = Diagnostic::new(
+                Code::Role,
+                at,
+                format!("attention takes products of `tensor.matvec`, found {}", value.kind()),
+            );
             return Err(d.into());
         };
         let spec = self.decoder_spec(at)?;
@@ -217,7 +228,11 @@ impl Evaluator<'_> {
         let pending = build.roles.pending[*number].clone();
         match pending.role {
             Some(other) if other != role => {
-                let d = Diagnostic::new(Code::Role, at, format!("this matrix product is used as {} and as {}", role_name(other), role_name(role)));
+                let d = Diagnostic::new(
+                    Code::Role,
+                    at,
+                    format!("this matrix product is used as {} and as {}", role_name(other), role_name(role)),
+                );
                 return Err(d.related(pending.span, "made here").into());
             }
             Some(_) => {
@@ -233,11 +248,17 @@ impl Evaluator<'_> {
         };
         let name = format!("{}.weight", spec.names.in_layer(pending.layer, part));
         let node = self.matmul_by_name(pending.x, &name, pending.out, true, pending.span, pending.span)?;
+        self.build(at)?.graph.name(node, format!("layer{}.{role}", pending.layer));
         Ok((node, pending.layer))
     }
 
     /// Work on the graph by the families' own parts.
-    fn parts(&mut self, operands: &[Node], span: Span, work: impl FnOnce(&mut tallow_ir::Graph) -> Result<Node, IrError>) -> Eval<Node> {
+    fn parts(
+        &mut self,
+        operands: &[Node],
+        span: Span,
+        work: impl FnOnce(&mut tallow_ir::Graph) -> Result<Node, IrError>,
+    ) -> Eval<Node> {
         let build = self.build(span)?;
         let before = build.graph.node_bound();
         let result = work(&mut build.graph);
@@ -315,8 +336,12 @@ fn rmsnorm(e: &mut Evaluator<'_>, a: &Args) -> Eval {
                 1 => spec.names.attention_norm,
                 2 => spec.names.feed_forward_norm,
                 _ => {
-                    let d = Diagnostic::new(Code::LayerBody, a.span, "this is the third norm of a layer, which has two");
-                    return Err(d.label("which weight?").help("a layer has one norm before attention and one before the feed-forward").into());
+                    let d =
+                        Diagnostic::new(Code::LayerBody, a.span, "this is the third norm of a layer, which has two");
+                    return Err(d
+                        .label("which weight?")
+                        .help("a layer has one norm before attention and one before the feed-forward")
+                        .into());
                 }
             };
             let number = usize::try_from(layer.number).unwrap_or(usize::MAX);
@@ -405,9 +430,7 @@ fn sample(e: &mut Evaluator<'_>, a: &Args, method: SampleMethod) -> Eval {
     let logits = a.tensor(e, 0)?;
     let scale = e.sampling_scale();
     let how = match method {
-        SampleMethod::TopP => {
-            Sampling { method, temperature: a.float(e, 3)? / scale, p: a.float(e, 2)? / scale, k: 0 }
-        }
+        SampleMethod::TopP => Sampling { method, temperature: a.float(e, 3)? / scale, p: a.float(e, 2)? / scale, k: 0 },
         SampleMethod::TopK => {
             Sampling { method, temperature: a.float(e, 3)? / scale, p: 1.0, k: a.natural_or(e, 2, 0)? }
         }

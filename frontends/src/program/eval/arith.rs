@@ -40,7 +40,9 @@ impl Evaluator<'_> {
         let second = self.eval(right)?;
         let second = self.deref(second);
         match (first, second) {
-            (Value::Bool(_), second @ (Value::Bool(_) | Value::Host(_) | Value::Stop(_) | Value::Tensor(_))) => Ok(second),
+            (Value::Bool(_), second @ (Value::Bool(_) | Value::Host(_) | Value::Stop(_) | Value::Tensor(_))) => {
+                Ok(second)
+            }
             (first @ Value::Stop(_), second) | (first, second @ Value::Stop(_)) => {
                 self.join_stops(op, first, second, span)
             }
@@ -202,8 +204,12 @@ impl Evaluator<'_> {
                 true
             }
             // A config key that is there stands for `Some` of it.
-            (Value::Option(Some(x)), y) if !matches!(y, Value::Missing(_)) => self.equal_at(&x[0], y, span, depth + 1)?,
-            (x, Value::Option(Some(y))) if !matches!(x, Value::Missing(_)) => self.equal_at(x, &y[0], span, depth + 1)?,
+            (Value::Option(Some(x)), y) if !matches!(y, Value::Missing(_)) => {
+                self.equal_at(&x[0], y, span, depth + 1)?
+            }
+            (x, Value::Option(Some(y))) if !matches!(x, Value::Missing(_)) => {
+                self.equal_at(x, &y[0], span, depth + 1)?
+            }
             (Value::Option(None), _) | (_, Value::Option(None)) => false,
             (Value::Missing(_) | Value::Poison, other) | (other, Value::Missing(_) | Value::Poison) => {
                 let missing = if let Value::Missing(_) | Value::Poison = a { a } else { b };
@@ -287,7 +293,10 @@ impl Evaluator<'_> {
             _ => a.ty.or(b.ty),
         };
         let by_zero = || {
-            Flow::from(Diagnostic::new(Code::Arithmetic, span, format!("{x} {} 0 has no result", op.symbol())).label("division by zero"))
+            Flow::from(
+                Diagnostic::new(Code::Arithmetic, span, format!("{x} {} 0 has no result", op.symbol()))
+                    .label("division by zero"),
+            )
         };
         let result = match op {
             BinaryOp::Add => x.checked_add(y),
@@ -388,9 +397,9 @@ impl Evaluator<'_> {
             Value::Ref(place) => self.to_dim(&place.load(), span),
             other => {
                 let n = self.known_int(other, span)?.value;
-                i64::try_from(n).map(Dim::constant).map_err(|_| {
-                    Diagnostic::new(Code::Arithmetic, span, format!("{n} is no size")).into()
-                })
+                i64::try_from(n)
+                    .map(Dim::constant)
+                    .map_err(|_| Diagnostic::new(Code::Arithmetic, span, format!("{n} is no size")).into())
             }
         }
     }

@@ -152,7 +152,11 @@ impl Evaluator<'_> {
             Value::Builtin(owner, name) => {
                 let tree = self.tree;
                 if owner.is_empty() {
-                    return Ok(if &**name == "Err" { Value::none() } else { Value::some(args.into_iter().next().unwrap_or(Value::Unit)) });
+                    return Ok(if &**name == "Err" {
+                        Value::none()
+                    } else {
+                        Value::some(args.into_iter().next().unwrap_or(Value::Unit))
+                    });
                 }
                 if let Some(en) = tree.enums.iter().find(|e| e.name.text == *owner)
                     && let Some(variant) = en.variants.iter().find(|v| v.name.text == *name)
@@ -188,8 +192,9 @@ impl Evaluator<'_> {
             return Err(d.into());
         }
         // Text and numbers that are known only when running, and nothing else: a host function.
-        let ordinary = |v: &Value| !self.is_tensor(v) && !matches!(v, Value::Weights | Value::Tokenizer | Value::Tokens);
-        if self.run.is_none() && args.iter().any(|v| self.is_host(v)) && args.iter().all(ordinary) {
+        let ordinary = |v: &Value| !self.is_tensor(v) && !matches!(v, Value::Weights | Value::Tokens);
+        let looks_up = |e: &Self| !args.iter().any(|v| matches!(v, Value::Tokenizer)) || e.only_looks_up(index);
+        if self.run.is_none() && args.iter().any(|v| self.is_host(v)) && args.iter().all(ordinary) && looks_up(self) {
             return self.apply_host(Applied::Function(index), args, span);
         }
         let mut frame = Frame::default();
@@ -215,9 +220,7 @@ impl Evaluator<'_> {
         if args.len() != closure.params.len() {
             let message =
                 format!("this closure takes {}, found {}", builtins::counted(closure.params.len()), args.len());
-            return Err(Diagnostic::new(Code::Arity, at, message)
-                .related(self.span(closure.body), "its body")
-                .into());
+            return Err(Diagnostic::new(Code::Arity, at, message).related(self.span(closure.body), "its body").into());
         }
         self.enter(Frame { vars: closure.captured.clone() }, at)?;
         let result = self.bind_params(&closure.params, args, span).and_then(|()| self.eval(closure.body));

@@ -5,7 +5,7 @@
 //! appends sampled tokens becomes a generation driver (`program::generation`).
 
 use super::{Eval, Evaluator, Flow, free};
-use crate::program::ast::{Arm, Block, ExprId, Name, Pattern, Span, Statement, Type};
+use crate::program::ast::{Arm, Block, ExprId, Name, Pattern, PatternKind, Span, Statement, Type};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::value::{Cell, Int, Range, Value};
@@ -83,6 +83,9 @@ impl Evaluator<'_> {
             value = self.as_type(value, ty, self.span(id))?;
         }
         let mark = self.frame().vars.len();
+        if let PatternKind::Bind { name, .. } = &pattern.kind {
+            self.name_value(&name.text, &value);
+        }
         if self.matches(pattern, value.clone())? {
             return Ok(());
         }
@@ -153,7 +156,10 @@ impl Evaluator<'_> {
         match (&yes, &no) {
             (Value::Unit, Value::Unit) => Ok(Value::Unit),
             (Value::Tensor(a), Value::Tensor(b)) if a == b => Ok(yes),
-            (Value::Tensor(_) | Value::Float(_) | Value::Int(_), Value::Tensor(_) | Value::Float(_) | Value::Int(_)) => {
+            (
+                Value::Tensor(_) | Value::Float(_) | Value::Int(_),
+                Value::Tensor(_) | Value::Float(_) | Value::Int(_),
+            ) => {
                 if let (Value::Int(a), Value::Int(b)) = (&yes, &no)
                     && a == b
                 {
@@ -207,9 +213,7 @@ impl Evaluator<'_> {
             }
         }
         let shown = super::text::brief(&value);
-        Err(Diagnostic::new(Code::Pattern, span, format!("no arm matches {shown}"))
-            .help("add an arm `_ => …`")
-            .into())
+        Err(Diagnostic::new(Code::Pattern, span, format!("no arm matches {shown}")).help("add an arm `_ => …`").into())
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -287,6 +291,10 @@ impl Evaluator<'_> {
             if let (true, Value::Int(n)) = (layers, &item) {
                 self.set_layer(n.value);
             }
+            self.rounds.push(match &item {
+                Value::Int(n) => n.value,
+                _ => rounds as i128 - 1,
+            });
             let round = self.scoped(|e| {
                 if !e.matches(pattern, item)? {
                     let d = Diagnostic::new(Code::Pattern, pattern.span, "this pattern does not match an element");
@@ -294,6 +302,7 @@ impl Evaluator<'_> {
                 }
                 e.eval(body)
             });
+            self.rounds.pop();
             match self.round(round, label) {
                 Ok(Round::On) => {}
                 Ok(Round::Done(_)) => break Ok(Value::Unit),

@@ -61,9 +61,7 @@ impl Evaluator<'_> {
             ExprKind::For { label, pattern, iter, bound, body } => {
                 self.for_loop(id, label.as_ref(), pattern, *iter, *bound, *body, span)
             }
-            ExprKind::While { label, condition, body } => {
-                self.while_loop(id, label.as_ref(), *condition, *body, span)
-            }
+            ExprKind::While { label, condition, body } => self.while_loop(id, label.as_ref(), *condition, *body, span),
             ExprKind::Loop { label, body } => self.endless_loop(id, label.as_ref(), *body, span),
             ExprKind::Break { label, value } => {
                 let value = match value {
@@ -179,7 +177,11 @@ impl Evaluator<'_> {
                 match text.get(start..end) {
                     Some(part) => Ok(Value::str(part)),
                     None => {
-                        let d = Diagnostic::new(Code::Index, at_span, format!("{start}..{end} cuts a character of {} bytes", text.len()));
+                        let d = Diagnostic::new(
+                            Code::Index,
+                            at_span,
+                            format!("{start}..{end} cuts a character of {} bytes", text.len()),
+                        );
                         Err(d.into())
                     }
                 }
@@ -191,9 +193,7 @@ impl Evaluator<'_> {
                     None => Err(Diagnostic::new(Code::Index, at_span, "the map has no such key").into()),
                 }
             }
-            (Value::Config(_), Value::Str(key)) => {
-                self.field(&value, &Name { text: key.clone(), span: at_span }, span)
-            }
+            (Value::Config(_), Value::Str(key)) => self.field(&value, &Name { text: key.clone(), span: at_span }, span),
             (Value::Tensor(_) | Value::Input(_), _) => {
                 let d = Diagnostic::new(Code::Type, value_span, "tensors are not indexed");
                 Err(d.help("use `select(axis, index)`, `slice(axis, start, end)` or `gather`").into())
@@ -295,8 +295,9 @@ impl Evaluator<'_> {
             match given.or_else(from_base) {
                 Some(value) => out.push((field.text.clone(), self.as_type(value, ty, span)?)),
                 None => {
-                    let d = Diagnostic::new(Code::UnknownField, span, format!("`{name}` needs its field `{}`", field.text))
-                        .label("not given here");
+                    let d =
+                        Diagnostic::new(Code::UnknownField, span, format!("`{name}` needs its field `{}`", field.text))
+                            .label("not given here");
                     return Err(d.into());
                 }
             }
@@ -316,7 +317,8 @@ impl Evaluator<'_> {
             Value::Host(_) | Value::Size(_) | Value::Sampled(_) | Value::Stop(_) | Value::Counter(_) => {
                 let message = format!("{wanted} is needed here, found {}", value.kind());
                 let d = Diagnostic::new(Code::RunTimeValue, span, message).label("known only when running");
-                d.help("move code on text and numbers alone into a function of its own, which runs with the model").into()
+                d.help("move code on text and numbers alone into a function of its own, which runs with the model")
+                    .into()
             }
             other => {
                 let d = Diagnostic::new(Code::Type, span, format!("expected {wanted}, found {}", other.kind()));

@@ -159,13 +159,11 @@ pub fn changed(tree: &Tree, id: ExprId) -> Names {
     let mut names = Names::new();
     walk(tree, id, |_, kind| {
         let place = match kind {
-            ExprKind::Assign(place, _) | ExprKind::AssignOp(_, place, _) | ExprKind::Ref { mutable: true, of: place } => {
-                *place
-            }
+            ExprKind::Assign(place, _)
+            | ExprKind::AssignOp(_, place, _)
+            | ExprKind::Ref { mutable: true, of: place } => *place,
             ExprKind::Method { receiver, name, .. } => {
-                let own = || {
-                    tree.functions.iter().any(|f| f.owner.is_some() && f.name.text == name.text)
-                };
+                let own = || tree.functions.iter().any(|f| f.owner.is_some() && f.name.text == name.text);
                 if !CHANGING.contains(&&*name.text) && !own() {
                     return;
                 }

@@ -25,9 +25,9 @@ mod expr;
 pub(crate) mod free;
 pub mod iter;
 mod names;
+pub(crate) mod ordinary;
 mod pattern;
 mod place;
-pub(crate) mod ordinary;
 mod text;
 
 use super::ast::{ExprId, Param, Span, Tree};
@@ -108,6 +108,8 @@ pub struct Evaluator<'t> {
     step_limit: u64,
     made: usize,
     depth: usize,
+    /// The rounds of the loops around, outermost first: names of values tell them.
+    pub(crate) rounds: Vec<i128>,
     /// The names that closures read, by their bodies.
     read: HashMap<ExprId, Arc<indexmap::IndexSet<Arc<str>>>>,
 }
@@ -115,12 +117,8 @@ pub struct Evaluator<'t> {
 impl<'t> Evaluator<'t> {
     /// An evaluator of `tree`.
     pub(crate) fn new(tree: &'t Tree, build: Option<Build<'t>>, run: Option<HostRun<'t>>) -> Self {
-        let functions = tree
-            .functions
-            .iter()
-            .enumerate()
-            .map(|(i, f)| ((f.owner.clone(), f.name.text.clone()), i))
-            .collect();
+        let functions =
+            tree.functions.iter().enumerate().map(|(i, f)| ((f.owner.clone(), f.name.text.clone()), i)).collect();
         Evaluator {
             tree,
             build,
@@ -133,6 +131,7 @@ impl<'t> Evaluator<'t> {
             step_limit: MAX_STEPS,
             made: 0,
             depth: 0,
+            rounds: Vec::new(),
             read: HashMap::new(),
         }
     }

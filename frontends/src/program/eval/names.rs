@@ -120,7 +120,11 @@ impl<'t> Evaluator<'t> {
                 Some(_) => Ok(Value::Builtin(owner, name.text.clone())),
                 None => {
                     let known: Vec<&str> = en.variants.iter().map(|v| &*v.name.text).collect();
-                    let d = Diagnostic::new(Code::UnknownName, name.span, format!("`{owner}` has no variant `{}`", name.text));
+                    let d = Diagnostic::new(
+                        Code::UnknownName,
+                        name.span,
+                        format!("`{owner}` has no variant `{}`", name.text),
+                    );
                     Err(d.label("no such variant").help(format!("its variants are {}", listed(&known))).into())
                 }
             };

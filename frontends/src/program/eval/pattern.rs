@@ -227,7 +227,9 @@ fn is_rest(pattern: &Pattern) -> bool {
 fn names_variant(path: &[Name], name: &str, variant: Option<&str>) -> bool {
     let Some(last) = path.last() else { return false };
     match variant {
-        Some(variant) => &*last.text == variant && path.iter().rev().nth(1).is_none_or(|n| &*n.text == name || &*n.text == "Self"),
+        Some(variant) => {
+            &*last.text == variant && path.iter().rev().nth(1).is_none_or(|n| &*n.text == name || &*n.text == "Self")
+        }
         None => &*last.text == name || &*last.text == "Self",
     }
 }

@@ -337,6 +337,11 @@ impl Evaluator<'_> {
         {
             return self.path(path, expr.span).and(Err(self.not_assignable(id)));
         }
+        if let ExprKind::Path(path, _) = &expr.kind
+            && let [name] = path.as_slice()
+        {
+            self.name_value(&name.text, &value);
+        }
         match self.locate(id)? {
             Located::At(place) => self.assign_at(&place, value, id),
             Located::Is(_) => Err(self.not_assignable(id)),

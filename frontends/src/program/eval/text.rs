@@ -255,7 +255,13 @@ fn pad(out: &mut String, text: &str, value: &Value, spec: &FormatSpec) {
     let number = matches!(value, Value::Int(_) | Value::Float(_));
     if spec.zero && number {
         let digits = text.find(|c: char| c.is_ascii_hexdigit()).unwrap_or(0);
-        let prefix = if text[digits..].starts_with("0x") || text[digits..].starts_with("0b") || text[digits..].starts_with("0o") { digits + 2 } else { digits };
+        let prefix =
+            if text[digits..].starts_with("0x") || text[digits..].starts_with("0b") || text[digits..].starts_with("0o")
+            {
+                digits + 2
+            } else {
+                digits
+            };
         out.push_str(&text[..prefix]);
         out.extend(std::iter::repeat_n('0', missing));
         return out.push_str(&text[prefix..]);

@@ -10,6 +10,8 @@ use crate::program::{Code, Diagnostic, Span};
 /// The first mistake: all that follows would be guesses.
 pub fn check(source: &str, begin: usize) -> Result<(), Vec<Diagnostic>> {
     let mut open: Vec<(char, usize)> = Vec::new();
+    // A block that a `}` further left or right closes: where one is missing, if one is.
+    let mut suspect = None;
     let mut lexer = Lexer { source, at: begin };
     while let Some(token) = lexer.next().map_err(|e| vec![e])? {
         let Token::Bracket(c, at) = token else { continue };
@@ -25,7 +27,12 @@ pub fn check(source: &str, begin: usize) -> Result<(), Vec<Diagnostic>> {
         }
         let span = Span::new(at, at + 1);
         match open.pop() {
-            Some((opening, _)) if closing(opening) == c => {}
+            Some((opening, from)) if closing(opening) == c => {
+                let begins_line = || source[..at].trim_end_matches([' ', '\t']).ends_with('\n');
+                if c == '}' && suspect.is_none() && begins_line() && indent(source, from) != indent(source, at) {
+                    suspect = Some((from, at));
+                }
+            }
             Some((opening, from)) => {
                 let message = format!("`{c}` does not close the `{opening}` before it");
                 let error =
@@ -44,10 +51,21 @@ pub fn check(source: &str, begin: usize) -> Result<(), Vec<Diagnostic>> {
         let end = source.trim_end().len();
         let message = format!("the source ends before the `{opening}` is closed");
         let error = Diagnostic::new(Code::Syntax, Span::new(end, end), message);
-        let error = error.related(Span::new(from, from + 1), "opened here");
+        let error = match suspect {
+            Some((from, to)) if opening == '{' => error
+                .related(Span::new(from, from + 1), "the block that begins here")
+                .related(Span::new(to, to + 1), "ends here, which is not below its beginning"),
+            _ => error.related(Span::new(from, from + 1), "opened here"),
+        };
         return Err(vec![error.help(format!("write `{}` where it ends", closing(opening)))]);
     }
     Ok(())
+}
+
+/// The white space at the beginning of the line of a byte.
+fn indent(source: &str, at: usize) -> usize {
+    let line = &source[source[..at].rfind('\n').map_or(0, |n| n + 1)..];
+    line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
 /// The bracket to show of those that stay open. When all are nested, the innermost; but an item at the start of a

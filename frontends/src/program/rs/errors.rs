@@ -35,23 +35,42 @@ pub fn within(error: &syn::Error, positions: &Positions<'_>, end: Span) -> Vec<D
     let one = |error: syn::Error| {
         let text = error.to_string();
         let text = text.trim_end_matches('.');
-        let ends = text.starts_with("unexpected end of input");
         let mut span = positions.span(error.span());
-        if ends && span.start <= 1 {
+        if span.start == span.end {
+            // No token: the tokens were at an end.
             span = end;
         }
-        let message = text.replace("unexpected end of input", "the text ends too early");
-        let found = Diagnostic::new(Code::Syntax, span, message);
-        match help(text, positions.text(span)) {
-            Some(help) => found.help(help),
-            None => found,
+        let found = positions.text(span);
+        let message = match text {
+            _ if is_keyword(found) && text.contains("identifier") => {
+                format!("expected a name, found the word `{found}`")
+            }
+            "expected `:`" => "the parameter or field has no type".into(),
+            _ => text.replace("unexpected end of input", "the text ends too early"),
+        };
+        let out = Diagnostic::new(Code::Syntax, span, message);
+        match help(text, found) {
+            Some(help) => out.help(help),
+            None => out,
         }
     };
     error.clone().into_iter().map(one).collect()
 }
 
+/// Whether a word is one of Rust.
+fn is_keyword(word: &str) -> bool {
+    let plain = word.bytes().all(|b| b.is_ascii_alphabetic()) && !word.is_empty();
+    plain && syn::parse_str::<syn::Ident>(word).is_err()
+}
+
 /// Shows what is missing where it is missing: after the token before.
 fn placed(mut error: Diagnostic, source: &str) -> Diagnostic {
+    if error.message == "expected `,`" && error.span.end > error.span.start {
+        let end = brackets::end_before(source, error.span.start as usize);
+        error.message = "a `,` is missing".into();
+        error.related.push((error.span, "before this".into()));
+        error.span = Span::new(end, end);
+    }
     if error.message.ends_with("expected `;`") {
         let end = brackets::end_before(source, error.span.start as usize);
         error.message = "a `;` is missing".into();
@@ -69,8 +88,14 @@ fn help(text: &str, found: &str) -> Option<String> {
     if text.contains("comparison operators cannot be chained") {
         return Some("write `a < b && b < c`".into());
     }
-    if let Some(word) = text.strip_prefix("expected identifier, found keyword ") {
-        return Some(format!("{word} is a word of the language: choose another name"));
+    if is_keyword(found) && text.contains("identifier") {
+        return Some(format!("`{found}` is a word of the language: choose another name"));
+    }
+    match text {
+        "expected `:`" => return Some("write `name: Type`".into()),
+        "expected `,`" => return Some("write `,` between the two; an operator may be missing".into()),
+        "unexpected token" => return Some("delete it, or look for a `,` or operator that is missing before it".into()),
+        _ => {}
     }
     if text.contains("expected identifier") && found.bytes().all(|b| b.is_ascii_digit()) && !found.is_empty() {
         return Some("names begin with a letter or `_`".into());

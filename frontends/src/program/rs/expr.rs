@@ -96,6 +96,7 @@ impl Reader<'_> {
                 self.refuse(span, "`await` is", "calls are in order, and wait by themselves");
                 (left, start.to(span))
             }
+            Expr::Paren(e) => (left, self.span(e.paren_token.span.join())),
             // `left` gives no other.
             _ => (left, start),
         }
@@ -104,11 +105,6 @@ impl Reader<'_> {
     /// What is no link of a chain.
     fn base(&mut self, expr: &Expr) -> (ExprId, Span) {
         let (kind, span) = match expr {
-            Expr::Paren(e) => {
-                let (id, _) = self.spanned(&e.expr);
-                return (id, self.span(e.paren_token.span.join()));
-            }
-            Expr::Group(e) => return self.spanned(&e.expr),
             Expr::Lit(e) => {
                 let value = self.literal(&e.lit);
                 (ExprKind::Literal(value), self.span(e.lit.span()))
@@ -134,6 +130,7 @@ impl Reader<'_> {
                 (kind, self.span(e.bracket_token.span.join()))
             }
             Expr::Unary(e) => {
+                self.negated = matches!((&e.op, &*e.expr), (UnOp::Neg(_), Expr::Lit(_)));
                 let (of, end) = self.spanned(&e.expr);
                 let (op, start) = match &e.op {
                     UnOp::Neg(t) => (UnaryOp::Neg, t.spans[0]),
@@ -241,7 +238,7 @@ impl Reader<'_> {
                 self.error(Diagnostic::new(Code::Nesting, span, message).help("use `match`, or a list"));
                 break None;
             }
-            let condition = self.expr(&at.cond);
+            let condition = self.condition(&at.cond);
             let then = self.block_expr(&at.then_branch, None);
             parts.push((self.span(at.if_token.span), condition, then));
             match at.else_branch.as_ref().map(|(_, e)| &**e) {
@@ -258,9 +255,19 @@ impl Reader<'_> {
         (otherwise.unwrap_or_else(|| self.nothing(span)), span)
     }
 
+    /// The condition of an `if`, `while` or guard.
+    pub(super) fn condition(&mut self, expr: &Expr) -> ExprId {
+        if let Expr::Assign(e) = expr {
+            let span = self.span(e.eq_token.spans[0]);
+            let error = Diagnostic::new(Code::Syntax, span, "`=` in a condition");
+            self.error(error.help("`==` compares; `=` assigns"));
+        }
+        self.expr(expr)
+    }
+
     fn arm(&mut self, arm: &syn::Arm) -> Arm {
         let (pattern, guard) = match &arm.pat {
-            Pat::Guard(guarded) => (self.pattern(&guarded.pat, Kind::Refutable), Some(self.expr(&guarded.guard))),
+            Pat::Guard(guarded) => (self.pattern(&guarded.pat, Kind::Refutable), Some(self.condition(&guarded.guard))),
             pat => (self.pattern(pat, Kind::Refutable), None),
         };
         Arm { pattern, guard, value: self.expr(&arm.body) }
@@ -275,7 +282,7 @@ impl Reader<'_> {
             }
             Expr::While(e) => {
                 let label = self.label(e.label.as_ref());
-                let condition = self.expr(&e.cond);
+                let condition = self.condition(&e.cond);
                 let body = self.block_expr(&e.body, None);
                 (label.clone(), self.span(e.while_token.span), ExprKind::While { label, condition, body }, body)
             }
@@ -353,8 +360,7 @@ impl Reader<'_> {
     pub(super) fn block_expr(&mut self, block: &syn::Block, label: Option<&Label>) -> ExprId {
         let label = self.label(label);
         let span = self.span(block.brace_token.span.join());
-        let read = self.deeper(span, |r| r.block(block));
-        let (statements, value) = read.unwrap_or_default();
+        let (statements, value) = self.block(block);
         self.tree.add(ExprKind::Block(Block { label, statements, value }), span)
     }
 
@@ -439,7 +445,6 @@ impl Reader<'_> {
             Expr::Loop(e) => e.loop_token.span,
             Expr::Macro(e) => e.mac.bang_token.spans[0],
             Expr::Match(e) => e.match_token.span,
-            Expr::Paren(e) => e.paren_token.span.open(),
             Expr::Path(e) => return self.first_segment(&e.path),
             Expr::Struct(e) => return self.first_segment(&e.path),
             Expr::Range(e) => match &e.limits {
@@ -484,6 +489,8 @@ fn left(expr: &Expr) -> Option<&Expr> {
         Expr::Cast(e) => Some(&e.expr),
         Expr::Try(e) => Some(&e.expr),
         Expr::Await(e) => Some(&e.base),
+        Expr::Paren(e) => Some(&e.expr),
+        Expr::Group(e) => Some(&e.expr),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use super::Reader;
 use crate::program::ast::{ExprId, ExprKind, FormatSpec, Name, Piece};
 use crate::program::{Code, Diagnostic, Span};
+use std::collections::HashMap;
 use std::sync::Arc;
 use syn::{Expr, Lit};
 
@@ -31,12 +32,13 @@ impl Text {
     }
 }
 
-/// An argument after the text.
+/// The arguments after the text.
+#[derive(Default)]
 struct Given {
-    name: Option<String>,
-    value: ExprId,
-    span: Span,
-    used: bool,
+    values: Vec<(ExprId, Span)>,
+    used: Vec<bool>,
+    /// The places of those that have names.
+    names: HashMap<String, usize>,
 }
 
 impl Reader<'_> {
@@ -64,43 +66,46 @@ impl Reader<'_> {
         let text = Text { value: literal.value(), span, base };
         let mut given = self.given(args);
         let pieces = self.pieces(&text, &mut given)?;
-        for unused in given.iter().filter(|g| !g.used) {
-            let error = Diagnostic::new(Code::Syntax, unused.span, "the text has no place for this argument");
+        for (&(_, unused), _) in given.values.iter().zip(&given.used).filter(|(_, used)| !**used) {
+            let error = Diagnostic::new(Code::Syntax, unused, "the text has no place for this argument");
             self.error(error.label("not used").related(span, "this text").help("write `{}` where it belongs"));
         }
         Some(pieces)
     }
 
     /// Arguments, named ones among them.
-    fn given(&mut self, args: &[&Expr]) -> Vec<Given> {
-        let mut out: Vec<Given> = Vec::with_capacity(args.len());
-        for arg in args {
+    fn given(&mut self, args: &[&Expr]) -> Given {
+        let mut out = Given { used: vec![false; args.len()], ..Given::default() };
+        for (i, arg) in args.iter().enumerate() {
             let named = match arg {
                 Expr::Assign(assign) => match &*assign.left {
-                    Expr::Path(path) => path.path.get_ident().map(|ident| (ident, &*assign.right)),
+                    Expr::Path(path) => path.path.get_ident().map(|ident| (ident.to_string(), &*assign.right)),
                     _ => None,
                 },
                 _ => None,
             };
-            let (name, value) = match named {
-                Some((ident, value)) => (Some(ident.to_string()), value),
-                None => (None, *arg),
-            };
-            let (value, span) = self.spanned(value);
-            if name.is_some() && out.iter().any(|g| g.name == name) {
-                let error = Diagnostic::new(Code::Twice, span, "two arguments have this name");
-                self.error(error.help("delete one of them"));
+            let (value, span) = self.spanned(named.as_ref().map_or(*arg, |(_, value)| value));
+            match named {
+                Some((name, _)) => {
+                    if out.names.insert(name, i).is_none() {
+                        out.values.push((value, span));
+                        continue;
+                    }
+                    let error = Diagnostic::new(Code::Twice, span, "two arguments have this name");
+                    self.error(error.help("delete one of them"));
+                }
+                None if !out.names.is_empty() => {
+                    let error = Diagnostic::new(Code::Syntax, span, "an argument without a name after one with a name");
+                    self.error(error.help("put it first"));
+                }
+                None => {}
             }
-            if name.is_none() && out.last().is_some_and(|g| g.name.is_some()) {
-                let error = Diagnostic::new(Code::Syntax, span, "an argument without a name after one with a name");
-                self.error(error.help("put it first"));
-            }
-            out.push(Given { name, value, span, used: false });
+            out.values.push((value, span));
         }
         out
     }
 
-    fn pieces(&mut self, text: &Text, given: &mut [Given]) -> Option<Vec<Piece>> {
+    fn pieces(&mut self, text: &Text, given: &mut Given) -> Option<Vec<Piece>> {
         let mut out = Vec::new();
         let mut plain = String::new();
         let mut next = 0;
@@ -142,7 +147,7 @@ impl Reader<'_> {
     }
 
     /// The hole from `{` at `from` to `}` at `to`.
-    fn hole(&mut self, text: &Text, from: usize, to: usize, given: &mut [Given], next: &mut usize) -> Option<Piece> {
+    fn hole(&mut self, text: &Text, from: usize, to: usize, given: &mut Given, next: &mut usize) -> Option<Piece> {
         let inside = text.value.get(from + 1..to)?;
         let place = text.place(from, to + 1);
         let (argument, spec) = match inside.split_once(':') {
@@ -164,7 +169,6 @@ impl Reader<'_> {
             self.error(error.help("write `{}` here and the expression after the text"));
             return None;
         };
-        let count = given.iter().filter(|g| g.name.is_none()).count();
         let position = match &argument {
             Argument::Next => {
                 *next += 1;
@@ -172,8 +176,7 @@ impl Reader<'_> {
             }
             Argument::Position(n) => *n,
             Argument::Name(name) => {
-                let found = given.iter().position(|g| g.name.as_ref() == Some(name));
-                let Some(found) = found else {
+                let Some(&found) = given.names.get(name) else {
                     let start = from + 1 + skipped;
                     let span = text.place(start, start + named.len());
                     let name = Name { text: Arc::from(named), span };
@@ -183,8 +186,8 @@ impl Reader<'_> {
                 found
             }
         };
-        let Some(found) = given.get_mut(position) else {
-            let message = match count {
+        let Some(&(value, _)) = given.values.get(position) else {
+            let message = match given.values.len() {
                 0 => "there is no argument for this place".to_owned(),
                 1 => "there is one argument, and this asks for another".to_owned(),
                 n => format!("there are {n} arguments, and this asks for number {}, from 0", position),
@@ -195,8 +198,8 @@ impl Reader<'_> {
             );
             return None;
         };
-        found.used = true;
-        Some(Piece::Value { value: found.value, spec })
+        given.used[position] = true;
+        Some(Piece::Value { value, spec })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Reader;
 use super::pattern::Kind;
 use crate::program::ast::{Const, EnumDef, Function, Name, Param, Pattern, PatternKind, StructDef, Type, TypeKind};
+use crate::program::source::MAX_ERRORS;
 use crate::program::{Code, Diagnostic, Span};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -103,6 +104,9 @@ impl Reader<'_> {
         let name = self.name(ident);
         if self.names.insert((kind, owner.clone(), name.text.clone())) {
             return true;
+        }
+        if self.errors.len() >= MAX_ERRORS {
+            return false;
         }
         let first = match kind {
             "constant" => {

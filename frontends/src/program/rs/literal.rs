@@ -8,6 +8,7 @@ use syn::{Lit, LitFloat, LitInt};
 impl Reader<'_> {
     /// The value of a literal; an error and something harmless where it has none.
     pub(super) fn literal(&mut self, lit: &Lit) -> Literal {
+        let negated = std::mem::take(&mut self.negated);
         let span = self.span(lit.span());
         let suffix = lit.suffix();
         if !suffix.is_empty() && !matches!(lit, Lit::Int(_) | Lit::Float(_)) {
@@ -19,7 +20,7 @@ impl Reader<'_> {
             Lit::Byte(b) => Literal::Int(b.value().into(), Some(IntType::U8)),
             Lit::Char(c) => Literal::Char(c.value()),
             Lit::Bool(b) => Literal::Bool(b.value()),
-            Lit::Int(n) => self.integer(n, span),
+            Lit::Int(n) => self.integer(n, negated, span),
             Lit::Float(x) => self.float(x, span),
             Lit::CStr(_) => {
                 self.refuse(span, "texts that end with NUL (`c\"…\"`) are", "write `\"…\"`, or `b\"…\"` for bytes");
@@ -32,7 +33,7 @@ impl Reader<'_> {
         }
     }
 
-    fn integer(&mut self, n: &LitInt, span: Span) -> Literal {
+    fn integer(&mut self, n: &LitInt, negated: bool, span: Span) -> Literal {
         let digits = n.base10_digits();
         if matches!(n.suffix(), "f32" | "f64") {
             return Literal::Float(digits.parse().unwrap_or(f64::NAN));
@@ -49,7 +50,7 @@ impl Reader<'_> {
             return Literal::Int(0, ty);
         };
         if let Some(ty) = ty
-            && let Some((low, high)) = past(value, ty)
+            && let Some((low, high)) = past(value, negated, ty)
         {
             let message = format!("{value} does not fit `{}`", ty.name());
             self.bad_literal(span, message, &format!("`{}` holds {low} to {high}", ty.name()));
@@ -76,15 +77,14 @@ impl Reader<'_> {
     }
 }
 
-/// The limits of a type that does not hold a number. The least number of a signed type is written as the negative of
-/// one past the greatest, so that one is let through.
-fn past(value: i128, ty: IntType) -> Option<(i128, i128)> {
+/// The limits of a type that does not hold a number, which may stand after `-`.
+fn past(value: i128, negated: bool, ty: IntType) -> Option<(i128, i128)> {
     let bits = ty.bits();
     let (low, high) = match (ty.is_signed(), bits) {
-        (true, 128) | (false, 128) => return None,
+        (_, 128) => return None,
         (true, _) => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
         (false, _) => (0, (1i128 << bits) - 1),
     };
-    let most = if ty.is_signed() { -low } else { high };
+    let most = if negated && ty.is_signed() { -low } else { high };
     (value < low || value > most).then_some((low, high))
 }

@@ -67,7 +67,7 @@ impl Reader<'_> {
             self.refuse(head, &format!("`{name}!` is"), help);
             return None;
         };
-        let args = self.macro_args(span, tokens, |input| Punctuated::<Expr, Token![,]>::parse_terminated(input))?;
+        let args = self.macro_args(span, tokens, Punctuated::<Expr, Token![,]>::parse_terminated)?;
         let args: Vec<&Expr> = args.iter().collect();
         if args.len() < count {
             let what = if count == 1 { "a condition" } else { "two values to compare" };
@@ -75,7 +75,7 @@ impl Reader<'_> {
             return None;
         }
         let (subjects, rest) = args.split_at(count);
-        let subjects = subjects.iter().map(|e| self.expr(e)).collect();
+        let subjects = subjects.iter().map(|e| self.condition(e)).collect();
         let pieces = match rest.split_first() {
             Some((format, args)) => self.format(name, format, args)?,
             None if kind == Format => {
@@ -135,7 +135,7 @@ impl Reader<'_> {
         let (value, pattern, guard) = self.macro_args(span, tokens, read)?;
         let value = self.expr(&value);
         let pattern = self.pattern(&pattern, Kind::Refutable);
-        let guard = guard.map(|g| self.expr(&g));
+        let guard = guard.map(|g| self.condition(&g));
         let [yes, no] = [true, false].map(|v| self.tree.add(truth(v), span));
         let otherwise = Pattern { kind: PatternKind::Wildcard, span };
         let arms = vec![Arm { pattern, guard, value: yes }, Arm { pattern: otherwise, guard: None, value: no }];

@@ -25,7 +25,7 @@ mod types;
 
 use super::ast::{ExprId, ExprKind, Name};
 use super::source::{self, MAX_ERRORS, MAX_NESTING};
-use super::{Code, Diagnostic, Language, Span, Tree};
+use super::{Code, Diagnostic, Language, Span, Tree, height};
 use position::Positions;
 use proc_macro2::{Ident, TokenStream};
 use std::collections::HashSet;
@@ -53,11 +53,18 @@ fn read(source: &str, begin: usize) -> Result<Tree, Vec<Diagnostic>> {
     let tokens = TokenStream::from_str(text).map_err(|e| vec![errors::lexical(&e, source, &positions)])?;
     let mut found = Vec::new();
     scan::check(&tokens, &positions, &mut found);
-    if !found.is_empty() {
+    if found.iter().any(|d| d.code == Code::Nesting) {
         return Err(found);
     }
-    let file: syn::File = syn::parse2(tokens).map_err(|e| errors::syntax(&e, source, &positions))?;
+    let file = match syn::parse2::<syn::File>(tokens) {
+        Ok(file) => file,
+        Err(error) => {
+            found.extend(errors::syntax(&error, source, &positions));
+            return Err(found);
+        }
+    };
     let mut reader = Reader::new(positions);
+    reader.errors = found;
     reader.items(&file.items);
     reader.finish()
 }
@@ -71,13 +78,18 @@ struct Reader<'a> {
     depth: usize,
     /// Macros around the present expression.
     macros: usize,
+    /// Whether the next literal stands after `-`.
+    negated: bool,
     /// The type whose `impl` block is read.
     owner: Option<Arc<str>>,
     /// Type parameters in scope: nobody looks into what they stand for.
     generics: Vec<HashSet<String>>,
     /// The names of what stands at the top, by kind.
-    names: HashSet<(&'static str, Option<Arc<str>>, Arc<str>)>,
+    names: HashSet<TopName>,
 }
+
+/// A name with its kind and the type whose `impl` block holds it.
+type TopName = (&'static str, Option<Arc<str>>, Arc<str>);
 
 impl<'a> Reader<'a> {
     fn new(positions: Positions<'a>) -> Self {
@@ -87,6 +99,7 @@ impl<'a> Reader<'a> {
             errors: Vec::new(),
             depth: 0,
             macros: 0,
+            negated: false,
             owner: None,
             generics: Vec::new(),
             names: HashSet::new(),
@@ -95,7 +108,7 @@ impl<'a> Reader<'a> {
 
     fn finish(mut self) -> Result<Tree, Vec<Diagnostic>> {
         if self.errors.is_empty() {
-            return Ok(self.tree);
+            return height::check(&self.tree).map(|()| self.tree).map_err(|e| vec![e]);
         }
         self.errors.sort_by_key(|d| (d.span.start, d.span.end));
         Err(self.errors)

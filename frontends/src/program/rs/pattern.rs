@@ -169,10 +169,10 @@ impl Reader<'_> {
             Pat::Tuple(p) => self.span(p.paren_token.span.join()),
             Pat::Slice(p) => self.span(p.bracket_token.span.join()),
             Pat::Rest(p) => self.span(p.dot2_token.spans[0]).to(self.span(p.dot2_token.spans[1])),
-            Pat::Or(p) => {
-                let cases = p.cases.iter().map(|c| self.pattern_span(c));
-                cases.reduce(Span::to).unwrap_or_default()
-            }
+            Pat::Or(p) => match (p.cases.first(), p.cases.last()) {
+                (Some(first), Some(last)) if p.cases.len() > 1 => self.pattern_span(first).to(self.pattern_span(last)),
+                (only, _) => only.map(|p| self.pattern_span(p)).unwrap_or_default(),
+            },
             Pat::Paren(p) => self.span(p.paren_token.span.join()),
             Pat::Reference(p) => self.span(p.and_token.spans[0]).to(self.pattern_span(&p.pat)),
             Pat::Type(p) => self.pattern_span(&p.pat).to(self.type_span(&p.ty)),
@@ -192,7 +192,8 @@ impl Reader<'_> {
     }
 
     fn segments_span(&self, path: &syn::Path) -> Span {
-        path.segments.iter().map(|s| self.span(s.ident.span())).reduce(Span::to).unwrap_or_default()
+        let ends = path.segments.first().zip(path.segments.last());
+        ends.map(|(a, b)| self.span(a.ident.span()).to(self.span(b.ident.span()))).unwrap_or_default()
     }
 }
 

@@ -3,7 +3,8 @@
 use super::Reader;
 use crate::program::ast::{Name, Type, TypeKind};
 use crate::program::{Code, Diagnostic, Span};
-use syn::{GenericArgument, Path, PathArguments, ReturnType};
+use syn::punctuated::Punctuated;
+use syn::{GenericArgument, Path, PathArguments, ReturnType, TypeParamBound};
 
 impl Reader<'_> {
     /// A type.
@@ -159,27 +160,30 @@ impl Reader<'_> {
         }
     }
 
-    fn bounds_span<P>(&self, bounds: &syn::punctuated::Punctuated<syn::TypeParamBound, P>) -> Span {
-        let spans = bounds.iter().filter_map(|bound| match bound {
-            syn::TypeParamBound::Trait(t) => Some(self.path_span(&t.path)),
-            syn::TypeParamBound::Lifetime(l) => Some(self.span(l.span())),
-            _ => None,
-        });
-        spans.reduce(Span::to).unwrap_or_default()
+    // Spans look at the first and the last part alone, since a type inside another is asked for more than once.
+
+    fn bounds_span<P>(&self, bounds: &Punctuated<TypeParamBound, P>) -> Span {
+        let of = |bound: &TypeParamBound| match bound {
+            TypeParamBound::Trait(t) => self.path_span(&t.path),
+            TypeParamBound::Lifetime(l) => self.span(l.span()),
+            _ => Span::default(),
+        };
+        match (bounds.first(), bounds.last()) {
+            (Some(only), _) if bounds.len() == 1 => of(only),
+            (Some(first), Some(last)) => of(first).to(of(last)),
+            _ => Span::default(),
+        }
     }
 
     fn path_span(&self, path: &Path) -> Span {
-        let segments = path.segments.iter().map(|segment| {
-            let name = self.span(segment.ident.span());
-            match &segment.arguments {
-                PathArguments::None => name,
-                PathArguments::AngleBracketed(a) => name.to(self.span(a.gt_token.spans[0])),
-                PathArguments::Parenthesized(p) => {
-                    self.output_span(name.to(self.span(p.paren_token.span.join())), &p.output)
-                }
-            }
-        });
-        let first = path.leading_colon.map(|c| self.span(c.spans[0]));
-        first.into_iter().chain(segments).reduce(Span::to).unwrap_or_default()
+        let Some((first, last)) = path.segments.first().zip(path.segments.last()) else { return Span::default() };
+        let name = self.span(last.ident.span());
+        let end = match &last.arguments {
+            PathArguments::None => name,
+            PathArguments::AngleBracketed(a) => self.span(a.gt_token.spans[0]),
+            PathArguments::Parenthesized(p) => self.output_span(self.span(p.paren_token.span.join()), &p.output),
+        };
+        let start = path.leading_colon.map_or_else(|| self.span(first.ident.span()), |c| self.span(c.spans[0]));
+        start.to(end)
     }
 }

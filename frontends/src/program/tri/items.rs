@@ -28,21 +28,28 @@ impl Parser<'_> {
                 continue;
             }
             let place = self.place();
+            self.begin = place;
             if self.item(&mut module).is_err() {
-                self.free = false;
-                self.structs = true;
-                self.skip_item();
+                (self.free, self.structs) = (false, true);
+                if matches!(token.kind, Kind::Key(Key::Module | Key::Use)) {
+                    while !self.token().fresh {
+                        self.advance();
+                    }
+                } else {
+                    self.skip_item();
+                }
                 if self.place() == place {
                     self.advance();
                 }
             }
-            self.open.clear();
+            self.leave(0);
         }
         self.check_types();
         self.check_names();
     }
 
-    fn item(&mut self, module: &mut Option<Span>) -> Read<()> {
+    /// One item.
+    pub fn item(&mut self, module: &mut Option<Span>) -> Read<()> {
         let token = self.token();
         match token.kind {
             Kind::Key(Key::Module) => self.module(module),
@@ -160,7 +167,8 @@ impl Parser<'_> {
             return Err(self.mistake(self.gap(), message, help));
         }
         let opened = self.advance();
-        let mut fields: Vec<(Name, _)> = Vec::new();
+        let mut fields = Vec::new();
+        let mut names: HashMap<Arc<str>, Span> = HashMap::new();
         while !self.is(Sign::BraceClose) {
             // Fields end with a comma or with their line.
             self.eat_key(Key::Pub);
@@ -173,10 +181,15 @@ impl Parser<'_> {
                 p.advance();
                 Ok((field, p.ty()?))
             })?;
-            if let Some((first, _)) = fields.iter().find(|(n, _)| n.text == field.0.text) {
-                let message = format!("`{}` has two fields `{}`", name.text, field.0.text);
-                let error = Diagnostic::new(Code::Twice, field.0.span, message).related(first.span, "the first");
-                self.error(error.help("give one of them another name"));
+            match names.get(&field.0.text) {
+                Some(&first) => {
+                    let message = format!("`{}` has two fields `{}`", name.text, field.0.text);
+                    let error = Diagnostic::new(Code::Twice, field.0.span, message).related(first, "the first");
+                    self.error(error.help("give one of them another name"));
+                }
+                None => {
+                    names.insert(field.0.text.clone(), field.0.span);
+                }
             }
             fields.push(field);
             let token = self.token();

@@ -6,7 +6,7 @@
 use super::token::{Key, Kind, Sign, Token};
 use crate::program::ast::{ExprId, ExprKind, Name};
 use crate::program::source::{MAX_ERRORS, MAX_NESTING};
-use crate::program::{Code, Diagnostic, Language, Span, Tree};
+use crate::program::{Code, Diagnostic, Language, Span, Tree, height};
 use std::collections::HashMap;
 
 /// A mistake was reported, and what was asked for is not there.
@@ -24,8 +24,10 @@ pub struct Parser<'a> {
     at: usize,
     errors: Vec<Diagnostic>,
     depth: usize,
-    /// Brackets that are open: their tokens.
-    pub(super) open: Vec<usize>,
+    /// Brackets that are open.
+    pub(super) open: usize,
+    /// Which of them are `{`, by their number among the open ones.
+    braces: Vec<usize>,
     /// Whether line ends say nothing, inside `(` and `[`.
     pub(super) free: bool,
     /// Whether `Name {` begins a struct: not before the block of an `if` or loop.
@@ -36,6 +38,10 @@ pub struct Parser<'a> {
     pub(super) brackets: HashMap<ExprId, Span>,
     /// Types that were named, to be looked up at the end.
     pub(super) named: Vec<Name>,
+    /// Where the present statement or item begins: there, the end of the line before says nothing.
+    pub(super) begin: usize,
+    /// The item inside a function that is read, if one is.
+    pub(super) inside: Option<Span>,
     /// Whether a missing `}` was reported: one is enough.
     pub(super) unclosed: bool,
 }
@@ -50,12 +56,15 @@ impl<'a> Parser<'a> {
             at: 0,
             errors,
             depth: 0,
-            open: Vec::new(),
+            open: 0,
+            braces: Vec::new(),
             free: false,
             structs: true,
             suspect: None,
             brackets: HashMap::new(),
             named: Vec::new(),
+            begin: 0,
+            inside: None,
             unclosed: false,
         }
     }
@@ -63,7 +72,7 @@ impl<'a> Parser<'a> {
     /// The tree, or everything that is wrong.
     pub fn finish(mut self) -> Result<Tree, Vec<Diagnostic>> {
         if self.errors.is_empty() {
-            return Ok(self.tree);
+            return height::check(&self.tree).map(|()| self.tree).map_err(|e| vec![e]);
         }
         self.errors.sort_by_key(|d| (d.span.start, d.span.end));
         Err(self.errors)
@@ -103,9 +112,13 @@ impl<'a> Parser<'a> {
             self.at += 1;
         }
         match token.kind {
-            Kind::Sign(Sign::ParenOpen | Sign::BracketOpen | Sign::BraceOpen) => self.open.push(self.at - 1),
+            Kind::Sign(Sign::ParenOpen | Sign::BracketOpen) => self.open += 1,
+            Kind::Sign(Sign::BraceOpen) => {
+                self.braces.push(self.open);
+                self.open += 1;
+            }
             Kind::Sign(Sign::ParenClose | Sign::BracketClose | Sign::BraceClose) => {
-                self.open.pop();
+                self.leave(self.open.saturating_sub(1));
             }
             _ => {}
         }
@@ -178,7 +191,9 @@ impl<'a> Parser<'a> {
         match token.kind {
             Kind::End => "the end of the source".into(),
             Kind::Str => "a text".into(),
-            _ if token.fresh && !self.free => format!("the end of the line, before `{}`", self.text(token)),
+            _ if token.fresh && !self.free && self.at != self.begin => {
+                format!("the end of the line, before `{}`", self.text(token))
+            }
             _ => format!("`{}`", self.text(token)),
         }
     }
@@ -187,7 +202,9 @@ impl<'a> Parser<'a> {
     pub fn gap(&self) -> Span {
         let token = self.token();
         match self.before() {
-            Some(before) if token.fresh || token.kind == Kind::End => Span { start: before.end, end: before.end },
+            Some(before) if (token.fresh && self.at != self.begin) || token.kind == Kind::End => {
+                Span { start: before.end, end: before.end }
+            }
             _ => token.span(),
         }
     }
@@ -283,19 +300,24 @@ impl<'a> Parser<'a> {
     pub fn skip_statement(&mut self, open: usize) {
         loop {
             let token = self.token();
-            let inside = self.open.len() > open;
+            let inside = self.open > open;
             match token.kind {
                 Kind::End => return,
                 // Nothing of these stands inside brackets.
                 Kind::Key(key) if token.fresh && (begins_item(key) || (!inside && begins_statement(key))) => {
-                    self.open.truncate(open);
+                    self.leave(open);
                     return;
                 }
                 Kind::Key(Key::Let) if token.fresh && !self.in_block(open) => {
-                    self.open.truncate(open);
+                    self.leave(open);
                     return;
                 }
                 Kind::Sign(Sign::BraceClose) if !inside => return,
+                // It closes the block, and a `(` or `[` before it was left open.
+                Kind::Sign(Sign::BraceClose) if !self.in_block(open) => {
+                    self.leave(open);
+                    return;
+                }
                 Kind::Sign(Sign::Semicolon) if !inside => {
                     self.advance();
                     return;
@@ -308,10 +330,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a `{` was opened since `open` brackets were.
+    /// Whether a `{` was opened since `open` brackets were, and is open.
     fn in_block(&self, open: usize) -> bool {
-        let all = self.open.get(open..).unwrap_or(&[]);
-        all.iter().any(|&i| self.tokens.get(i).is_some_and(|t| t.kind == Kind::Sign(Sign::BraceOpen)))
+        self.braces.last().is_some_and(|&brace| brace >= open)
+    }
+
+    /// Takes the brackets past the first `open` for closed.
+    pub fn leave(&mut self, open: usize) {
+        self.open = open;
+        while self.braces.pop_if(|brace| *brace >= open).is_some() {}
     }
 
     /// Skips to where the next item may begin.
@@ -321,7 +348,9 @@ impl<'a> Parser<'a> {
             match token.kind {
                 Kind::End => break,
                 Kind::Key(key)
-                    if token.fresh && begins_item(key) && (self.open.is_empty() || self.indent(token) == 0) =>
+                    if token.fresh
+                        && (begins_item(key) || key == Key::Const)
+                        && (self.open == 0 || self.indent(token) == 0) =>
                 {
                     break;
                 }
@@ -330,7 +359,7 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        self.open.clear();
+        self.leave(0);
     }
 
     /// The white space before the first token of the line of a token.

@@ -17,9 +17,16 @@ impl Parser<'_> {
     pub fn block(&mut self) -> Read<ExprId> {
         if !self.is(Sign::BraceOpen) {
             let message = format!("expected `{{` and a block, found {}", self.found());
-            return Err(self.mistake(self.gap(), message, "blocks are written `{ … }`"));
+            let token = self.token();
+            let help = match self.text(token) {
+                "and" => "write `&&`",
+                "or" => "write `||`",
+                "then" | "do" => "delete it: blocks are written `{ … }`",
+                _ => "blocks are written `{ … }`",
+            };
+            return Err(self.mistake(self.gap(), message, help));
         }
-        self.deeper(|p| p.lines(false, true, |p| p.block_here()))
+        self.lines(false, true, |p| p.block_here())
     }
 
     fn block_here(&mut self) -> Read<ExprId> {
@@ -39,12 +46,19 @@ impl Parser<'_> {
                     return Ok(self.add(ExprKind::Block(Block { label: None, statements, value }), span));
                 }
                 Kind::End => return Err(self.not_closed(opened)),
-                Kind::Key(key) if token.fresh && begins_item(key) => return Err(self.not_closed(opened)),
+                Kind::Key(key) if token.fresh && begins_item(key) => {
+                    if self.indent(token) <= self.indent(opened) || self.inside.is_some() {
+                        return Err(self.not_closed(opened));
+                    }
+                    self.inner_item(token)?;
+                    continue;
+                }
                 _ => {}
             }
             statements.extend(value.take().map(Statement::Expr));
-            let open = self.open.len();
+            let open = self.open;
             let place = self.place();
+            self.begin = place;
             match self.line() {
                 Ok(Line::Statement(statement)) => statements.push(statement),
                 Ok(Line::Value(id, _)) => value = Some(id),
@@ -57,6 +71,18 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// An item inside a block, further right than the block: it was meant to be there.
+    fn inner_item(&mut self, token: Token) -> Read<()> {
+        let message = format!("`{}` inside a function", self.text(token));
+        self.mistake(token.span(), message, "functions, structs and `use` stand outside functions: move it there");
+        let mut module = None;
+        self.inside = Some(token.span());
+        self.begin = self.place();
+        let read = self.item(&mut module);
+        self.inside = None;
+        read
     }
 
     /// One statement and the end of its line.
@@ -124,7 +150,7 @@ impl Parser<'_> {
         match token.kind {
             Kind::Key(Key::Let) => self.variable().map(Line::Statement),
             Kind::Key(Key::For | Key::While | Key::Loop) => {
-                let id = self.repetition()?;
+                let id = self.deeper(|p| p.repetition())?;
                 Ok(Line::Statement(Statement::Expr(id)))
             }
             Kind::Key(Key::Const) => {

@@ -176,6 +176,10 @@ impl Lexer<'_> {
             Some(plain) => error.help(format!("write `{plain}`: word processors change it")),
             None => error.help("delete it, or put it into a text or comment"),
         });
+        // The sign that was meant, so that the line is no second mistake.
+        if let Some(&sign) = Sign::ALL.iter().find(|sign| plain_form(c) == Some(sign.text())) {
+            self.push(Kind::Sign(sign), start);
+        }
         // A text in such quotes is one mistake, not one for each of its words.
         if plain_form(c) == Some("\"") {
             let rest = &self.source[self.at..];

@@ -1,0 +1,165 @@
+//! Checks of a model: whether what can run it agrees, and whether its tensors are all read.
+
+use crate::compiled;
+use crate::{Error, Result};
+use std::collections::HashSet;
+use tallow_format::ModelFile;
+use tallow_frontends::program::Module;
+use tallow_frontends::program::diagnostic::Lines;
+use tallow_frontends::program::module::MAIN;
+use tallow_frontends::{families, graph_section};
+use tallow_ir::canonical::{Parting, first_difference};
+use tallow_ir::verify::verify;
+use tallow_ir::{Graph, graphs_equal};
+
+/// What a model's graph can come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The graph section.
+    Section,
+    /// The family of the config.
+    Family,
+    /// The program section.
+    Program,
+}
+
+impl Origin {
+    /// As messages say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Section => "graph section",
+            Origin::Family => "family",
+            Origin::Program => "program",
+        }
+    }
+}
+
+/// One way to a graph: its graphs, or why it gives none.
+pub struct Way {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// More about it: the family's type, the program's language.
+    pub detail: String,
+    /// The graph (of a program the one that runs for each token).
+    pub graph: std::result::Result<Graph, Error>,
+    /// The compiled program.
+    pub module: Option<Module>,
+}
+
+/// Two ways whose graphs were compared.
+pub struct Comparison {
+    /// The first.
+    pub left: Origin,
+    /// The second.
+    pub right: Origin,
+    /// Where they part; `None` where they are equal.
+    pub parting: Option<Parting>,
+    /// Where the first's statement stands in the program, shown on the source; empty where it is no program.
+    pub place: String,
+}
+
+/// What a check has found.
+pub struct Report {
+    /// Every way that the model has, whether it gives a graph or not.
+    pub ways: Vec<Way>,
+    /// Every pair of graphs.
+    pub comparisons: Vec<Comparison>,
+    /// Tensors that no graph reads.
+    pub unread: Vec<String>,
+}
+
+impl Report {
+    /// Whether something is wrong: a way that gives no graph, or a graph section that is another computation than the
+    /// family on the same weights (unless `allow`). A program that differs is worth a warning alone.
+    pub fn is_wrong(&self, allow: bool) -> bool {
+        let contradicts =
+            |c: &Comparison| (c.left, c.right) == (Origin::Section, Origin::Family) && c.parting.is_some() && !allow;
+        self.ways.iter().any(|w| w.graph.is_err()) || self.comparisons.iter().any(contradicts)
+    }
+}
+
+/// Checks a model.
+///
+/// # Errors
+/// A model that has none of a graph section, a program and a known type.
+pub fn check(file: &ModelFile) -> Result<Report> {
+    let mut ways = Vec::new();
+    let graph_error = |e: Box<dyn std::error::Error + Send + Sync>| Error::Graph { file: file.label(), source: e };
+    if let Some((format, text)) = file.graph() {
+        let graph = graph_section::from_section(format, text, file.config(), file.tensors())
+            .map_err(|e| graph_error(Box::new(e)))
+            .and_then(|g| verify(g).map_err(|e| graph_error(Box::new(e))));
+        let detail = format.name().to_owned();
+        ways.push(Way { origin: Origin::Section, detail, graph: graph.map(|g| g.into_inner()), module: None });
+    }
+    if let Some(model_type) = families::canonical_type(file.config().model_type()) {
+        let graph = families::build(file.config(), file.tensors())
+            .map(|family| family.graph)
+            .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) });
+        ways.push(Way { origin: Origin::Family, detail: model_type.to_owned(), graph, module: None });
+    }
+    if let Some((format, _)) = file.program() {
+        let module = compiled::module(file);
+        let (graph, module) = match module {
+            Ok(module) => (compiled::main_graph(file, &module).map(|g| g.into_inner()), Some(module)),
+            Err(error) => (Err(error), None),
+        };
+        ways.push(Way { origin: Origin::Program, detail: format.name().to_owned(), graph, module });
+    }
+    if ways.is_empty() {
+        return Err(Error::Unsupported(format!(
+            "{}: nothing gives it a graph: it has no graph section and no program, and no family is known for its type `{}`",
+            file.label(),
+            file.config().model_type()
+        )));
+    }
+    let comparisons = compare(file, &ways)?;
+    let unread = unread(file, &ways);
+    Ok(Report { ways, comparisons, unread })
+}
+
+fn compare(file: &ModelFile, ways: &[Way]) -> Result<Vec<Comparison>> {
+    let mut out = Vec::new();
+    for (left, right) in
+        [(Origin::Section, Origin::Family), (Origin::Program, Origin::Family), (Origin::Program, Origin::Section)]
+    {
+        let find = |origin| ways.iter().find(|w| w.origin == origin);
+        let (Some(a), Some(b)) = (find(left), find(right)) else { continue };
+        let (Ok(x), Ok(y)) = (&a.graph, &b.graph) else { continue };
+        let parting = if graphs_equal(x, y) {
+            None
+        } else {
+            first_difference(x, y).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?
+        };
+        let node = parting.as_ref().and_then(|p| p.left.as_ref()?.node);
+        let place = match (&a.module, node) {
+            (Some(module), Some(node)) => shown(file, module, node.index()),
+            _ => String::new(),
+        };
+        out.push(Comparison { left, right, parting, place });
+    }
+    Ok(out)
+}
+
+/// Where a node stands in the program: `12:5`, and the line.
+fn shown(file: &ModelFile, module: &Module, node: usize) -> String {
+    let Some(span) = module.spans.get(MAIN).and_then(|spans| spans.get(&node)) else { return String::new() };
+    let source = file.program().map_or("", |(_, source)| source);
+    let lines = Lines::new(source);
+    let place = lines.place(span.start);
+    format!("line {}: {}", place.line, lines.line(place.line).trim())
+}
+
+/// Tensors that no graph reads, where every way gives one.
+fn unread(file: &ModelFile, ways: &[Way]) -> Vec<String> {
+    let mut read: HashSet<&str> = HashSet::new();
+    for way in ways {
+        let Ok(graph) = &way.graph else { return Vec::new() };
+        read.extend(graph.weights().map(|(name, _)| name));
+        for graph in way.module.iter().flat_map(|m| m.graphs.values()) {
+            read.extend(graph.weights().map(|(name, _)| name));
+        }
+    }
+    let scale = |name: &str| name.strip_suffix(".scale").is_some_and(|of| read.contains(of));
+    file.tensors().iter().map(|t| t.name.clone()).filter(|n| !read.contains(n.as_str()) && !scale(n)).collect()
+}
