@@ -41,6 +41,7 @@ pub use ast::{Language, Span, Tree};
 pub use codes::Code;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use entry::{Options, compile};
+pub use eval::METHODS;
 pub use module::{Driver, Module, Outcome};
 
 /// Parses a program.
