@@ -9,7 +9,7 @@ use super::host::{Fragment, HostId, HostNode, Leaf};
 use super::value::{ConfigTable, Value};
 use crate::families::decoder::DecoderSpec;
 use crate::families::{TensorShapes, dtype_of};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tallow_format::Config;
 use tallow_ir::ops::{Comparison, Connective, Real, Text};
@@ -53,6 +53,8 @@ pub struct Build<'t> {
     pub decoder: Option<Arc<DecoderSpec>>,
     /// What `.tri` needs to know of values.
     pub roles: super::builtins::tri::Roles,
+    /// Dotted paths of the config keys that were asked for.
+    pub read_keys: BTreeSet<String>,
     /// Things worth telling.
     pub notes: Vec<String>,
 }
@@ -129,6 +131,7 @@ impl<'t> Build<'t> {
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
+            read_keys: BTreeSet::new(),
             notes: Vec::new(),
         }
     }
