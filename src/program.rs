@@ -13,11 +13,16 @@ use tallow_ir::{DType as IrType, NodeKind, Op};
 /// Most steps that one call of a host function may take.
 const MOST_STEPS: u64 = 1 << 28;
 
+/// Finds the id of a token by its whole text.
+pub type Vocabulary = dyn Fn(&str) -> Option<u32> + Send + Sync;
+
 /// The functions that the graphs of a program call: code on text and numbers that only running tells.
 pub struct ProgramHost {
     module: Arc<Module>,
     name: String,
     source: Arc<str>,
+    /// The id of a token by its text.
+    vocabulary: Box<Vocabulary>,
     /// What the graphs declare of each function: element type and number of dimensions.
     declared: HashMap<String, (IrType, usize)>,
 }
@@ -33,7 +38,13 @@ impl ProgramHost {
                 }
             }
         }
-        ProgramHost { module, name: name.into(), source: source.into(), declared }
+        ProgramHost { module, name: name.into(), source: source.into(), vocabulary: Box::new(|_| None), declared }
+    }
+
+    /// The host functions with a vocabulary, which `tok.id` looks tokens up in.
+    pub fn with_vocabulary(mut self, vocabulary: Box<Vocabulary>) -> Self {
+        self.vocabulary = vocabulary;
+        self
     }
 
     /// Computes a value of the program; `given` has what its leaves name: text as bytes, numbers as a tensor.
@@ -49,7 +60,7 @@ impl ProgramHost {
             leaves.push((leaf, bound));
         }
         let find = |leaf: &Leaf| leaves.iter().find(|(l, _)| l == leaf).map(|(_, v)| v.clone());
-        self.module.host.run(value, &find, MOST_STEPS).map_err(|d| self.shown(d))
+        self.module.host.run(value, &find, &*self.vocabulary, MOST_STEPS).map_err(|d| self.shown(d))
     }
 
     fn shown(&self, d: Diagnostic) -> String {
