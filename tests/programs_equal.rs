@@ -164,8 +164,37 @@ fn another_config_is_another_model() {
     }
     // The last layer alone is another: it must be in the tensors.
     let more = Sizes { layers: 3, ..small };
-    let error = program::compile(RS, Language::Rs, "program", &more.config(), Some(&small.tensors()), Options::default());
+    let error =
+        program::compile(RS, Language::Rs, "program", &more.config(), Some(&small.tensors()), Options::default());
     let message = error.unwrap_err().to_string();
     assert!(message.contains("model.layers.2.input_layernorm.weight"), "{message}");
     assert!(!message.contains("model.layers.1."), "{message}");
+}
+
+#[test]
+fn norms_of_heads_that_a_program_writes_itself_are_not_applied_twice() {
+    let small = Sizes { hidden: 16, layers: 2, heads: 2, kv_heads: 1, head_dim: 4, wide: 20, vocab: 30 };
+    let norms = |source: &str| {
+        let module = small.compile(source, Language::Rs);
+        let graph = module.main().unwrap();
+        let norm = |id: &tallow::ir::NodeId| {
+            matches!(graph.node(*id).kind, tallow::ir::NodeKind::Op(tallow::ir::Op::RmsNorm { .. }))
+        };
+        graph.nodes().filter(norm).count()
+    };
+    let call = "Tensor::flash_attention(&q, &k, &v, heads, kv_heads, size)";
+    let own = "let normed = |x: &Tensor, part: &str| {
+        let gain = w.get(format!(\"{layer}.self_attn.{part}_norm\"));
+        x.reshape([-1, x.shape()[1] / size, size]).rms_norm(&gain, a.rms_norm_eps).reshape([-1, x.shape()[1]])
+    };
+    let (q, k) = (normed(&q, \"q\"), normed(&k, \"k\"));
+    let mixed = ";
+    let literal = RS.replace(&format!("let mixed = {call}"), &format!("{own}{call}"));
+    assert_ne!(literal, RS);
+    assert_eq!(norms(RS), 9);
+    assert_eq!(norms(&literal), 9);
+    // A part of a wider product is found, too.
+    let part = RS.replace(call, "Tensor::flash_attention(&q.reshape([-1, heads * size]).slice(1, 0, heads * size), &k, &v, heads, kv_heads, size)");
+    assert_ne!(part, RS);
+    assert_eq!(norms(&part), 9);
 }
