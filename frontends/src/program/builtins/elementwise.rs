@@ -287,7 +287,7 @@ fn finite(e: &Evaluator<'_>, a: &Args, i: usize) -> Eval<f32> {
 fn clamp(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let x = operand(e, a, "clamp", false)?;
     let (min, max) = (a.float(e, 0)?, a.float(e, 1)?);
-    if !(min <= max) {
+    if min.is_nan() || max.is_nan() || min > max {
         return Err(a.wrong(0, format!("the lower bound is {min} and the upper one {max}")));
     }
     let bound = |x: f64| x.is_finite().then_some((x as f32).into());
