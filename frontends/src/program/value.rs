@@ -399,6 +399,12 @@ impl Value {
         Value::Struct(Arc::new(of))
     }
 
+    /// `Reverse(x)`, which is ordered the other way round.
+    pub fn reversed(value: Value) -> Value {
+        let of = StructValue { name: "Reverse".into(), variant: None, fields: vec![("0".into(), value)] };
+        Value::Struct(Arc::new(of))
+    }
+
     /// An integer without a type.
     pub fn int(value: impl Into<i128>) -> Value {
         Value::Int(Int { value: value.into(), ty: None })

@@ -169,6 +169,9 @@ impl Evaluator<'_> {
             (Value::Unit, Value::Unit) => true,
             (Value::Bool(x), Value::Bool(y)) => x == y,
             (Value::Int(x), Value::Int(y)) => x.value == y.value,
+            (Value::Range(x), Value::Range(y)) => {
+                x.start.value == y.start.value && x.end.map(|e| e.value) == y.end.map(|e| e.value)
+            }
             (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => number(a) == number(b),
             (Value::Char(x), Value::Char(y)) => x == y,
             (Value::Str(x), Value::Str(y)) => x == y,
@@ -244,6 +247,26 @@ impl Evaluator<'_> {
                     }
                 }
                 Some(x.len().cmp(&y.len()))
+            }
+            (Value::Struct(x), Value::Struct(y)) if x.name == y.name => {
+                if &*x.name == "Reverse" {
+                    return self.order_at(&y.fields[0].1, &x.fields[0].1, span, depth + 1);
+                }
+                let place = |variant: &Option<Arc<str>>| {
+                    let en = self.tree.enums.iter().find(|e| e.name.text == x.name)?;
+                    en.variants.iter().position(|v| Some(&v.name.text) == variant.as_ref())
+                };
+                match place(&x.variant).cmp(&place(&y.variant)) {
+                    Ordering::Equal => {}
+                    other => return Ok(Some(other)),
+                }
+                for ((_, v), (_, w)) in x.fields.iter().zip(&y.fields) {
+                    match self.order_at(v, w, span, depth + 1)? {
+                        Some(Ordering::Equal) => {}
+                        other => return Ok(other),
+                    }
+                }
+                Some(Ordering::Equal)
             }
             (Value::Option(None), Value::Option(None)) => Some(Ordering::Equal),
             (Value::Option(None), Value::Option(Some(_))) => Some(Ordering::Less),
@@ -460,6 +483,21 @@ impl Evaluator<'_> {
                 Ok(Value::Map(Arc::new(out)))
             }
             (TypeKind::Slice(of), Value::List(items)) => self.each_as_type(value.clone(), items, of, span),
+            (TypeKind::Array(of, n), Value::Iter(iter)) => {
+                let n = self.eval(*n)?;
+                let n = self.known_size(&n, span)?;
+                let mut out = Vec::new();
+                while out.len() < n
+                    && let Some(item) = self.next(iter, span)?
+                {
+                    self.make(1, span)?;
+                    out.push(item);
+                }
+                {
+                    let list = Value::list(out.clone());
+                    self.each_as_type(list, &out, of, span)
+                }
+            }
             (TypeKind::Array(of, _), Value::List(items)) => self.each_as_type(value.clone(), items, of, span),
             (TypeKind::Tuple(types), Value::Tuple(items)) if types.len() == items.len() => {
                 let mut out = Vec::with_capacity(items.len());

@@ -36,6 +36,7 @@ impl Evaluator<'_> {
     fn construct(&mut self, name: &Name, args: &[ExprId]) -> Eval<Option<Value>> {
         match (&*name.text, args) {
             ("Some" | "Ok", [value]) => Ok(Some(Value::some(self.eval(*value)?))),
+            ("Reverse", [value]) => Ok(Some(Value::reversed(self.eval(*value)?))),
             ("Err", [value]) => {
                 self.eval(*value)?;
                 Ok(Some(Value::none()))
@@ -267,7 +268,15 @@ impl Evaluator<'_> {
         args: &[ExprId],
         span: Span,
     ) -> Eval {
-        let (place, value) = match self.locate(receiver)? {
+        let part = match super::ordinary::changes_part(&name.text) {
+            true => self.part(receiver)?,
+            false => None,
+        };
+        let located = match part {
+            Some(part) => Located::Is(part),
+            None => self.locate(receiver)?,
+        };
+        let (place, value) = match located {
             Located::At(place) => {
                 let value = self.loaded(&place)?;
                 (place, value)

@@ -227,8 +227,8 @@ impl Evaluator<'_> {
         body: ExprId,
         span: Span,
     ) -> Eval {
-        let walked = self.eval(iter)?;
-        let walked = self.deref(walked);
+        let given = self.eval(iter)?;
+        let walked = self.deref(given.clone());
         if self.is_host(&walked) {
             return self.residual(id);
         }
@@ -249,7 +249,7 @@ impl Evaluator<'_> {
             }
             Value::Range(Range { start, end: None, .. }) => Walk::Range(start, None, false),
             Value::Range(Range { start, end: Some(end), chars, .. }) => Walk::Range(start, Some(end.value), chars),
-            other => Walk::Iter(self.iterate(other, self.span(iter))?),
+            _ => Walk::Iter(self.iterate(given, self.span(iter))?),
         };
         let mut rounds = 0usize;
         let layers = self.walks_layers(&source, pattern);

@@ -27,7 +27,10 @@ impl Evaluator<'_> {
             }
             ExprKind::Call(callee, args) => self.call(*callee, args, span),
             ExprKind::Method { receiver, name, types, args } => self.method_call(*receiver, name, types, args, span),
-            ExprKind::Unary(UnaryOp::Deref, of) => self.eval(*of),
+            ExprKind::Unary(UnaryOp::Deref, of) => {
+                let value = self.eval(*of)?;
+                Ok(self.deref(value))
+            }
             ExprKind::Unary(op, of) => {
                 let value = self.eval(*of)?;
                 self.unary(*op, value, span)

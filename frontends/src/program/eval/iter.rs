@@ -90,6 +90,8 @@ pub(crate) enum Kind {
     Repeat { left: Option<usize> },
     /// `from_fn`; no source.
     FromFn,
+    /// `repeat_with`; no source.
+    RepeatWith,
     /// The second value is the next element as an option; no source.
     Successors,
     /// An element is being computed.
@@ -114,6 +116,17 @@ impl Iter {
 
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is left of a range.
+    pub(crate) fn range(&self, whole: Range) -> Range {
+        match self.with(|state| state.kind) {
+            Kind::Numbers { at, end, .. } => {
+                let end = end.zip(whole.end).map(|(value, end)| Int { value, ..end });
+                Range { start: at, end, ..whole }
+            }
+            _ => whole,
+        }
     }
 
     /// Calls `f` with the values inside, iterators it takes from among them.
@@ -245,7 +258,7 @@ impl Evaluator<'_> {
                     return Ok(None);
                 }
                 *at += 1;
-                self.part(values, *at - 1, *at - 1 + *size, span)
+                self.cut_part(values, *at - 1, *at - 1 + *size, span)
             }
             Kind::Chunks { at, end, size } => {
                 if at >= end {
@@ -253,7 +266,7 @@ impl Evaluator<'_> {
                 }
                 let from = *at;
                 *at = end.min(&mut from.saturating_add(*size)).to_owned();
-                self.part(values, from, *at, span)
+                self.cut_part(values, from, *at, span)
             }
             Kind::Map => match self.next(&sources[0], span)? {
                 Some(item) => self.apply(&values[0], vec![item], span).map(Some),
@@ -396,6 +409,7 @@ impl Evaluator<'_> {
                 let found = self.apply(&values[0], Vec::new(), span)?;
                 Ok(self.as_option(found))
             }
+            Kind::RepeatWith => self.apply(&values[0], Vec::new(), span).map(Some),
             Kind::Successors => {
                 let Some(now) = self.as_option(values[1].clone()) else { return Ok(None) };
                 values[1] = self.apply(&values[0], vec![now.clone()], span)?;
@@ -421,7 +435,7 @@ impl Evaluator<'_> {
                 *end -= 1;
                 Ok(Some(number(Int { value: *end, ty: at.ty }, *chars)))
             }
-            Kind::Numbers { end: None, .. } | Kind::Repeat { left: None } => {
+            Kind::Numbers { end: None, .. } | Kind::Repeat { left: None } | Kind::RepeatWith => {
                 let d = Diagnostic::new(Code::Type, span, "an iterator without end has no last element");
                 Err(d.help("bound it first, as with `take`").into())
             }
@@ -436,7 +450,7 @@ impl Evaluator<'_> {
                     return Ok(None);
                 }
                 *end -= 1;
-                self.part(values, *end, *end + *size, span)
+                self.cut_part(values, *end, *end + *size, span)
             }
             Kind::Map => match self.next_back(&sources[0], span)? {
                 Some(item) => self.apply(&values[0], vec![item], span).map(Some),
@@ -588,7 +602,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn part(&mut self, values: &[Value], from: usize, to: usize, span: Span) -> Eval<Option<Value>> {
+    fn cut_part(&mut self, values: &[Value], from: usize, to: usize, span: Span) -> Eval<Option<Value>> {
         let Some(Value::List(items)) = values.first() else { return Ok(None) };
         let Some(part) = items.get(from..to) else { return Ok(None) };
         self.make(part.len(), span)?;

@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 pub(crate) use control::Walk;
 pub(crate) use expr::missing_key;
+pub use ordinary::TABLES as METHODS;
 
 /// Most statements, calls, rounds of loops and elements of iterators.
 pub const MAX_STEPS: u64 = 4_000_000;

@@ -245,6 +245,25 @@ impl Evaluator<'_> {
         })
     }
 
+    /// References to the elements that `list[a..b]` names; `None` where an expression is something else.
+    pub(super) fn part(&mut self, id: ExprId) -> Eval<Option<Value>> {
+        let tree = self.tree;
+        let ExprKind::Index(of, at) = &tree.expr(id).kind else { return Ok(None) };
+        if !matches!(tree.expr(*at).kind, ExprKind::Range { .. }) {
+            return Ok(None);
+        }
+        let Located::At(place) = self.locate(*of)? else { return Ok(None) };
+        let Value::List(items) = self.loaded(&place)? else { return Ok(None) };
+        let Value::Range(range) = self.eval(*at)? else { return Ok(None) };
+        let (start, end) = self.bounds(&range, items.len(), self.span(*at))?;
+        self.make(end - start, self.span(id))?;
+        let element = |i: usize| match &items[i] {
+            reference @ Value::Ref(_) => reference.clone(),
+            _ => Value::Ref(Arc::new(place.step(Step::Element(i)))),
+        };
+        Ok(Some(Value::list((start..end).map(element).collect())))
+    }
+
     /// What a place holds.
     pub(super) fn loaded(&mut self, place: &Place) -> Eval {
         match place.load() {
@@ -256,6 +275,9 @@ impl Evaluator<'_> {
 
     /// `&mut x`.
     pub(super) fn reference(&mut self, id: ExprId) -> Eval {
+        if let Some(part) = self.part(id)? {
+            return Ok(Value::Ref(Arc::new(Place::variable(Cell::new(part)))));
+        }
         let place = match self.locate(id)? {
             Located::At(place) => place,
             Located::Is(value) => Place::variable(Cell::new(value)),

@@ -145,6 +145,13 @@ impl Evaluator<'_> {
             Value::Tuple(items) if debug => each(self, out, "(", if items.len() == 1 { ",)" } else { ")" }, items)?,
             Value::Option(None) if debug => out.push_str("None"),
             Value::Option(Some(item)) if debug => each(self, out, "Some(", ")", item)?,
+            // What `to_uppercase` of a character gives.
+            Value::Iter(iter) if !debug => {
+                let copy = self.copy_iter(iter, span, 0, &mut |_, value| Ok(value))?;
+                for item in self.drain(&copy, span)? {
+                    self.write_value(out, &item, spec, false, span, depth + 1)?;
+                }
+            }
             Value::Range(range) if debug => {
                 let _ = write!(out, "{}..", range.start.value);
                 if let Some(end) = range.end {

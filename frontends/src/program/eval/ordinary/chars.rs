@@ -38,11 +38,8 @@ pub(super) const METHODS: Table = &[
 pub(super) fn method(e: &mut Evaluator<'_>, c: char, call: &Call<'_>) -> Eval {
     let name = &*call.name.text;
     let is = |f: fn(&char) -> bool| Ok(Value::Bool(f(&c)));
-    // As iterators, from which `collect` and `next` take characters; `to_string` of one is a text.
-    let several = |chars: Vec<char>| match chars.as_slice() {
-        [one] => Ok(Value::Char(*one)),
-        _ => Ok(Value::Iter(Iter::of(chars.into_iter().map(Value::Char).collect()))),
-    };
+    // Iterators, whose `to_string` is a text.
+    let several = |chars: Vec<char>| Ok(Value::Iter(Iter::of(chars.into_iter().map(Value::Char).collect())));
     match name {
         "is_alphabetic" => Ok(Value::Bool(c.is_alphabetic())),
         "is_numeric" => Ok(Value::Bool(c.is_numeric())),

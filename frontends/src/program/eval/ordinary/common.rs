@@ -12,11 +12,8 @@ pub(super) const METHODS: Table = &[
     ("to_string", 0),
     ("into", 0),
     ("try_into", 0),
-    ("borrow", 0),
-    ("borrow_mut", 0),
     ("as_ref", 0),
     ("as_mut", 0),
-    ("deref", 0),
     ("min", 1),
     ("max", 1),
     ("clamp", 2),
@@ -31,7 +28,7 @@ pub(super) const METHODS: Table = &[
     ("ge", 1),
 ];
 
-pub(super) const BOOL: Table = &[("then", 1), ("then_some", 1), ("not", 0)];
+pub(super) const BOOL: Table = &[("then", 1), ("then_some", 1)];
 
 pub(super) const ORDERING: Table = &[
     ("reverse", 0),
@@ -57,13 +54,13 @@ impl Evaluator<'_> {
 
 pub(super) fn method(e: &mut Evaluator<'_>, value: &Value, call: &Call<'_>) -> Eval {
     match &*call.name.text {
-        "clone" | "to_owned" | "into" | "borrow" | "as_ref" | "deref" => match value {
+        "clone" | "to_owned" | "into" | "as_ref" => match value {
             Value::Missing(_) => Err(e.mismatch(value, "a value", call.at)),
             // A copy of an iterator goes its own way.
             Value::Iter(iter) => Ok(Value::Iter(e.copy_iter(iter, call.span, 0, &mut |_, value| Ok(value))?)),
             _ => Ok(value.clone()),
         },
-        "as_mut" | "borrow_mut" => Ok(value.clone()),
+        "as_mut" => Ok(value.clone()),
         "try_into" => Ok(Value::some(value.clone())),
         "to_string" => match value {
             Value::Str(_) => Ok(value.clone()),
@@ -144,7 +141,6 @@ pub(super) fn bool_method(e: &mut Evaluator<'_>, value: bool, call: &Call<'_>) -
     match (&*call.name.text, value) {
         ("then", true) => Ok(Value::some(call.apply(e, 0, Vec::new())?)),
         ("then_some", true) => Ok(Value::some(call.args.value(0).clone())),
-        ("not", _) => Ok(Value::Bool(!value)),
         _ => Ok(Value::none()),
     }
 }

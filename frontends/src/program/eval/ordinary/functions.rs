@@ -57,12 +57,12 @@ fn arity(owner: &str, name: &str, given: usize) -> Option<usize> {
         ("iter", "empty") => 0,
         ("iter", "repeat_with") => 1,
         ("cmp", "min" | "max") => 2,
+        ("cmp", "Reverse") => 1,
         ("mem", "swap" | "replace") => 2,
         ("mem", "take") => 1,
         ("array", "from_fn") => 1,
         ("Some" | "Option", "Some") => 1,
         ("Result", "Ok" | "Err") => 1,
-        ("Reverse", _) => return None,
         (_, "default") if given == 0 => 0,
         _ => return None,
     })
@@ -86,7 +86,7 @@ fn function(e: &mut Evaluator<'_>, owner: &str, call: &Call<'_>) -> Eval {
     match (owner, &*call.name.text) {
         ("Vec" | "VecDeque", "new" | "with_capacity" | "default") => Ok(Value::list(Vec::new())),
         ("Vec" | "VecDeque", _) => match call.value(e, 0) {
-            Value::Str(text) => super::texts::method(e, &text, &Call { name: &renamed(call, "as_bytes"), ..*call }),
+            Value::Str(text) => super::texts::method(e, &text, &Call { name: &call.renamed("as_bytes"), ..*call }),
             _ => Ok(Value::list(call.elements(e, 0)?)),
         },
         ("String", "new" | "with_capacity" | "default") => Ok(Value::str("")),
@@ -149,11 +149,8 @@ fn function(e: &mut Evaluator<'_>, owner: &str, call: &Call<'_>) -> Eval {
         ("iter", "empty") => Ok(Value::Iter(Iter::of(Vec::new()))),
         ("iter", "from_fn") => Ok(walk(Kind::FromFn, vec![call.args.value(0).clone()])),
         ("iter", "repeat_with") => {
-            // A function without arguments for each element of an endless range.
-            let source = Iter::new(Kind::Repeat { left: None }, Vec::new(), vec![Value::list(Vec::new())]);
-            let flat = Iter::new(Kind::FromFn, Vec::new(), vec![call.args.value(0).clone()]);
-            let _ = source;
-            Ok(Value::Iter(flat))
+            // Whatever the function gives is an element, options too.
+            Ok(walk(Kind::RepeatWith, vec![call.args.value(0).clone()]))
         }
         ("iter", "successors") => {
             Ok(walk(Kind::Successors, vec![call.args.value(1).clone(), call.value(e, 0)]))
@@ -163,6 +160,13 @@ fn function(e: &mut Evaluator<'_>, owner: &str, call: &Call<'_>) -> Eval {
             let b = e.iterate(call.args.value(1).clone(), call.args.at(1))?;
             Ok(Value::Iter(Iter::new(Kind::Zip, vec![a, b], Vec::new())))
         }
+        // Elements by their places, as many as the type of the array says.
+        ("array", _) => {
+            let at = Int { value: 0, ty: Some(IntType::Usize) };
+            let places = Iter::new(Kind::Numbers { at, end: None, chars: false }, Vec::new(), Vec::new());
+            Ok(Value::Iter(Iter::new(Kind::Map, vec![places], vec![call.args.value(0).clone()])))
+        }
+        ("cmp", "Reverse") => Ok(Value::reversed(call.value(e, 0))),
         ("cmp", _) => {
             let rest = Args::new(None, vec![call.value(e, 1)], &[call.args.at(1)], call.name.span, span);
             let first = call.value(e, 0);
@@ -185,10 +189,6 @@ fn walk(kind: Kind, values: Vec<Value>) -> Value {
 
 fn named(name: &str, span: Span) -> Type {
     Type { kind: TypeKind::Named(name.into(), Vec::new()), span }
-}
-
-fn renamed(call: &Call<'_>, name: &str) -> Name {
-    Name { text: name.into(), span: call.name.span }
 }
 
 fn integer(e: &mut Evaluator<'_>, ty: IntType, call: &Call<'_>) -> Eval {

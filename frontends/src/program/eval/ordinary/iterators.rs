@@ -94,41 +94,52 @@ pub(super) const CHANGES: Table = &[
 ];
 
 pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, value: Value, call: &Call<'_>) -> Eval {
-    // A range becomes the iterator over it where it stands.
     let iter = match value {
         Value::Iter(iter) => iter,
-        range => {
-            let iter = e.iterate(range, call.at)?;
+        Value::Range(range) => {
+            let iter = e.iterate(Value::Range(range.clone()), call.at)?;
+            if &*call.name.text != "by_ref" {
+                let result = advance(e, &iter, call)?;
+                let rest = iter.range(range);
+                e.write(place, call.span, |slot| *slot = Value::Range(rest))?;
+                return Ok(result);
+            }
+            // Borrowed, it becomes the iterator over it.
             let walked = Value::Iter(iter.clone());
             e.write(place, call.span, |slot| *slot = walked)?;
             iter
         }
+        other => return Err(e.mismatch(&other, "an iterator", call.at)),
     };
+    advance(e, &iter, call)
+}
+
+fn advance(e: &mut Evaluator<'_>, iter: &Iter, call: &Call<'_>) -> Eval {
     let some = |value: Option<Value>| Ok(value.map_or(Value::none(), Value::some));
     let span = call.span;
     match &*call.name.text {
-        "next" => some(e.next(&iter, span)?),
-        "next_back" => some(e.next_back(&iter, span)?),
+        "next" => some(e.next(iter, span)?),
+        "next_back" => some(e.next_back(iter, span)?),
         "nth" | "nth_back" => {
             let back = &*call.name.text == "nth_back";
             for _ in 0..call.count(e, 0)? {
-                let item = if back { e.next_back(&iter, span)? } else { e.next(&iter, span)? };
+                let item = if back { e.next_back(iter, span)? } else { e.next(iter, span)? };
                 if item.is_none() {
                     return Ok(Value::none());
                 }
             }
-            some(if back { e.next_back(&iter, span)? } else { e.next(&iter, span)? })
+            some(if back { e.next_back(iter, span)? } else { e.next(iter, span)? })
         }
-        "peek" => some(e.peek(&iter, span)?),
+        "peek" => some(e.peek(iter, span)?),
         "next_if" | "next_if_eq" => {
-            let Some(item) = e.peek(&iter, span)? else { return Ok(Value::none()) };
+            let Some(item) = e.peek(iter, span)? else { return Ok(Value::none()) };
             let fits = match &*call.name.text {
                 "next_if" => call.holds(e, 0, vec![item])?,
                 _ => e.equal(&item, &call.value(e, 0), span)?,
             };
-            if fits { some(e.next(&iter, span)?) } else { Ok(Value::none()) }
+            if fits { some(e.next(iter, span)?) } else { Ok(Value::none()) }
         }
-        _ => Ok(Value::Iter(iter)),
+        _ => Ok(Value::Iter(iter.clone())),
     }
 }
 
@@ -137,7 +148,8 @@ pub(super) fn method(e: &mut Evaluator<'_>, value: &Value, call: &Call<'_>) -> E
         match (&*call.name.text, range.end) {
             ("clone", _) => return Ok(value.clone()),
             ("start", _) => return Ok(Value::Int(range.start)),
-            ("end", Some(end)) => return Ok(Value::Int(end)),
+            // Only inclusive ranges have this method.
+            ("end", Some(end)) => return Ok(Value::Int(Int { value: end.value - 1, ..end })),
             ("len", Some(end)) => return Ok(Value::len(usize::try_from(end.value - range.start.value).unwrap_or(0))),
             ("is_empty", Some(end)) => return Ok(Value::Bool(range.start.value >= end.value)),
             ("contains", end) => {

@@ -291,6 +291,9 @@ fn search(e: &mut Evaluator<'_>, items: &Items, call: &Call<'_>) -> Eval {
 
 pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, items: Arc<Items>, call: &Call<'_>) -> Eval {
     let name = &*call.name.text;
+    if !items.is_empty() && items.iter().all(|v| matches!(v, Value::Ref(_))) {
+        return change_part(e, &items, call);
+    }
     let len = items.len();
     let inside = |n: usize| Value::Ref(Arc::new(place.step(Step::Element(n))));
     let some = |value: Option<Value>| value.map_or(Value::none(), Value::some);
@@ -544,6 +547,39 @@ pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, items: Arc<Items>, ca
             })
         }
         _ => Err(Flow::Poisoned),
+    }
+}
+
+/// Changes part of a list: references to its elements.
+fn change_part(e: &mut Evaluator<'_>, part: &Arc<Items>, call: &Call<'_>) -> Eval {
+    let some = |value: Option<&Value>| Ok(value.map_or(Value::none(), |v| Value::some(v.clone())));
+    match &*call.name.text {
+        "iter_mut" => return Ok(Value::Iter(Iter::items(part.clone()))),
+        "get_mut" => return some(usize::try_from(call.int(e, 0)?).ok().and_then(|n| part.get(n))),
+        "first_mut" => return some(part.first()),
+        "last_mut" => return some(part.last()),
+        "split_at_mut" => return method(e, part, &Call { name: &call.renamed("split_at"), ..*call }),
+        "chunks_mut" => return method(e, part, &Call { name: &call.renamed("chunks"), ..*call }),
+        "chunks_exact_mut" => return method(e, part, &Call { name: &call.renamed("chunks_exact"), ..*call }),
+        _ => {}
+    }
+    let before = Arc::new(Items(part.iter().map(|v| e.deref(v.clone())).collect()));
+    let copy = Place::variable(crate::program::value::Cell::new(Value::List(before.clone())));
+    let result = change(e, &copy, before, call)?;
+    match copy.load() {
+        Value::List(after) if after.len() == part.len() => {
+            e.work(after.len(), call.span)?;
+            for (slot, value) in part.iter().zip(after.iter()) {
+                if let Value::Ref(place) = slot {
+                    e.write(place, call.span, |slot| drop(std::mem::replace(slot, value.clone())))?;
+                }
+            }
+            Ok(result)
+        }
+        _ => {
+            let message = format!("`{}` changes the length of part of a list", call.name.text);
+            call.fail(Code::Assign, message)
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) const METHODS: Table = &[
 ];
 
 pub(super) const CHANGES: Table = &[
-    ("insert", 0),
+    ("insert", super::SEVERAL),
     ("remove", 1),
     ("entry", 1),
     ("get_mut", 1),
@@ -176,9 +176,14 @@ pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, map: Arc<Entries>, ca
             super::check_arity(call, wanted)?;
             let (key, shown) = (key(e)?, call.value(e, 0));
             let value = if set { Value::Unit } else { call.value(e, 1) };
+            let replace = name == "replace";
             edit(e, place, call, &mut |map| {
                 let before = map.put(key.clone(), shown.clone(), value.clone());
-                if set { Value::Bool(before.is_none()) } else { some(before) }
+                match set {
+                    true if replace => some(before.map(|_| shown.clone())),
+                    true => Value::Bool(before.is_none()),
+                    false => some(before),
+                }
             })
         }
         "remove" | "take" => {

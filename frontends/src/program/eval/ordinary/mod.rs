@@ -30,6 +30,9 @@ pub(crate) use functions::associated;
 /// Names of methods, and how many arguments they take.
 type Table = &'static [(&'static str, usize)];
 
+/// The number of arguments of a method that checks it itself.
+const SEVERAL: usize = usize::MAX;
+
 /// Every table, by type, in the order of the documentation.
 pub static TABLES: &[(&str, Table)] = &[
     ("integers", ints::METHODS),
@@ -125,6 +128,11 @@ impl Call<'_> {
         self.types.first().filter(|ty| !matches!(ty.kind, TypeKind::Inferred))
     }
 
+    /// The name of the method, with another text.
+    fn renamed(&self, name: &str) -> Name {
+        Name { text: name.into(), span: self.name.span }
+    }
+
     fn fail<T>(&self, code: Code, message: impl Into<String>) -> Eval<T> {
         Err(Diagnostic::new(code, self.span, message).into())
     }
@@ -177,7 +185,7 @@ fn row(table: Table, name: &str) -> Option<usize> {
 
 fn check_arity(call: &Call<'_>, wanted: usize) -> Eval<()> {
     let found = call.args.values.len();
-    if found == wanted {
+    if found == wanted || wanted == SEVERAL {
         return Ok(());
     }
     let message = format!("`{}` takes {}, found {found}", call.name.text, builtins::counted(wanted));
@@ -205,7 +213,7 @@ pub(crate) fn change(
     let value = match value {
         Value::Default => {
             let own = match () {
-                () if row(lists::CHANGES, &name.text) == Some(args.values.len()) => Value::list(Vec::new()),
+                () if row(lists::CHANGES, &name.text) == Some(args.values.len()) && &*name.text != "insert" => Value::list(Vec::new()),
                 () if row(maps::CHANGES, &name.text).is_some() => {
                     Value::Map(Arc::new(crate::program::value::Entries::new(false, args.values.len() == 1)))
                 }
@@ -227,6 +235,11 @@ pub(crate) fn change(
         Value::Option(inner) => options::change(e, place, inner, &call),
         value => iterators::change(e, place, value, &call),
     }
+}
+
+/// Whether a method changes the elements of a list in place, so that it may be called on a part of one.
+pub(crate) fn changes_part(name: &str) -> bool {
+    row(lists::CHANGES, name).is_some()
 }
 
 /// Any other method.

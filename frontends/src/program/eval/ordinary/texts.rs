@@ -58,7 +58,6 @@ pub(super) const METHODS: Table = &[
     ("is_char_boundary", 1),
     ("get", 1),
     ("parse", 0),
-    ("char_count", 0),
 ];
 
 pub(super) const CHANGES: Table = &[
@@ -133,7 +132,6 @@ pub(super) fn method(e: &mut Evaluator<'_>, text: &Arc<str>, call: &Call<'_>) ->
         "chars" => return walk(Kind::Chars { at: 0, end: text.len(), indices: false }),
         "char_indices" => return walk(Kind::Chars { at: 0, end: text.len(), indices: true }),
         "bytes" => return walk(Kind::Bytes { at: 0, end: text.len() }),
-        "char_count" => return Ok(Value::len(text.chars().count())),
         _ => e.work(text.len(), call.span)?,
     }
     match name {
