@@ -3,12 +3,15 @@
 //! | folder | holds |
 //! |---|---|
 //! | `language` | programs that check themselves by `assert!`, on a text that is known and on one that is known only when running |
+//! | `styles` | programs as other people write them, beside one config and one tensor index, with their graphs |
 //! | `errors` | faulty programs, each with the diagnostics that it gives; `TALLOW_BLESS=1` writes them |
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod errors;
+mod fasttext;
 mod language;
+mod styles;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
