@@ -2,7 +2,7 @@
 use cyb::nn::{Config, Tensor, Weights};
 
 const PARTS: [&str; 4] = ["q", "k", "v", "o"];
-static SCALES: [f32; 2] = [0.5, 2.0];
+const SCALES: [f32; 2] = [0.5, 2.0];
 
 fn twice(f: impl Fn(&Tensor) -> Tensor, x: &Tensor) -> Tensor {
     f(&f(x))
