@@ -41,6 +41,13 @@ fn bless() -> bool {
     std::env::var_os("TALLOW_BLESS").is_some_and(|v| v == "1")
 }
 
+/// The golden file of a program: its name with `.txt` behind it.
+fn beside(program: &Path) -> PathBuf {
+    let mut name = program.as_os_str().to_owned();
+    name.push(".txt");
+    PathBuf::from(name)
+}
+
 /// A file against what it should hold.
 fn golden(path: &Path, found: &str) {
     if bless() {

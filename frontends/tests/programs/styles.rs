@@ -1,6 +1,6 @@
 //! Programs in the styles of different authors, against the graphs and drivers that they compile to.
 
-use crate::{config, files, folder, golden};
+use crate::{beside, config, files, folder, golden};
 use indexmap::IndexMap;
 use std::fmt::Write as _;
 use tallow_frontends::program::{Language, Options, Outcome, compile};
@@ -29,8 +29,7 @@ fn programs_give_their_graphs() {
                 continue;
             }
             _ => {
-                let of = ["rs", "tri"].iter().any(|ending| file.with_extension(ending).exists());
-                assert!(of, "{name} belongs to no program");
+                assert!(file.with_extension("").exists(), "{name} belongs to no program");
                 continue;
             }
         };
@@ -54,7 +53,7 @@ fn programs_give_their_graphs() {
         if let Outcome::Value(_) = &module.outcome {
             let _ = writeln!(out, "# a value of host code");
         }
-        golden(&file.with_extension("txt"), &out);
+        golden(&beside(&file), &out);
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
