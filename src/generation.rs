@@ -59,8 +59,8 @@ pub struct Generation<'a> {
     logits: Option<Tensor>,
     ids: Vec<u32>,
     limit: usize,
-    /// Ids that end it beside the model's own.
-    end_ids: Vec<u32>,
+    /// What the program says about it.
+    driver: Option<Driver>,
     ignore_end: bool,
     ended: Option<Ended>,
     statistics: Statistics,
@@ -97,7 +97,7 @@ impl<'a> Generation<'a> {
             logits: Some(logits),
             ids: Vec::new(),
             limit: limit(options.max_tokens, driver.as_ref(), prompt.len()),
-            end_ids: driver.map(|d| d.stop).unwrap_or_default(),
+            driver,
             ignore_end: options.ignore_end,
             ended: None,
             statistics,
@@ -125,6 +125,22 @@ impl<'a> Generation<'a> {
         last + &self.stops.finish()
     }
 
+    /// Whether a token ends the text: for the model, or for the program.
+    fn is_end(&self, id: u32) -> bool {
+        self.session.model().end_ids().contains(&id) || self.driver.as_ref().is_some_and(|d| d.stop.contains(&id))
+    }
+
+    /// Takes the logits of ids away that the program never takes here.
+    fn suppress(&self, row: &mut [f32]) {
+        let Some(driver) = &self.driver else { return };
+        let first = if self.ids.is_empty() { driver.suppress_first.as_slice() } else { &[] };
+        for &id in driver.suppress.iter().chain(first) {
+            if let Some(logit) = row.get_mut(id as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+
     /// The next piece; `None` once the end is reached and all text is out.
     fn advance(&mut self) -> Result<Option<String>> {
         loop {
@@ -147,15 +163,16 @@ impl<'a> Generation<'a> {
                 },
                 (None, None) => return Ok(None),
             };
-            let row =
+            let mut row =
                 logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
+            self.suppress(&mut row);
             let id = self.sampler.sample(&row, &self.session.tokens)?;
             if !self.ids.is_empty() {
                 self.statistics.decode += start.elapsed();
             }
             self.ids.push(id);
             self.statistics.tokens += 1;
-            if !self.ignore_end && (self.end_ids.contains(&id) || self.session.model().end_ids().contains(&id)) {
+            if !self.ignore_end && self.is_end(id) {
                 self.ended = Some(Ended::Stop);
                 continue;
             }

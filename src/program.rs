@@ -13,18 +13,15 @@ use tallow_ir::{DType as IrType, NodeKind, Op};
 /// Most steps that one call of a host function may take.
 const MOST_STEPS: u64 = 1 << 28;
 
-/// Finds the id of a token by its whole text.
-pub type Vocabulary = dyn Fn(&str) -> Option<u32> + Send + Sync;
-
 /// The functions that the graphs of a program call: code on text and numbers that only running tells.
 pub struct ProgramHost {
     module: Arc<Module>,
     name: String,
     source: Arc<str>,
-    /// The id of a token by its text.
-    vocabulary: Box<Vocabulary>,
     /// What the graphs declare of each function: element type and number of dimensions.
     declared: HashMap<String, (IrType, usize)>,
+    /// The id of a token by its exact text.
+    look_up: Box<dyn Fn(&str) -> Option<u32> + Send + Sync>,
 }
 
 impl ProgramHost {
@@ -38,12 +35,12 @@ impl ProgramHost {
                 }
             }
         }
-        ProgramHost { module, name: name.into(), source: source.into(), vocabulary: Box::new(|_| None), declared }
+        ProgramHost { module, name: name.into(), source: source.into(), declared, look_up: Box::new(|_| None) }
     }
 
-    /// The host functions with a vocabulary, which `tok.id` looks tokens up in.
-    pub fn with_vocabulary(mut self, vocabulary: Box<Vocabulary>) -> Self {
-        self.vocabulary = vocabulary;
+    /// The same, with a vocabulary: the id of a token by its exact text.
+    pub fn with_vocabulary(mut self, look_up: impl Fn(&str) -> Option<u32> + Send + Sync + 'static) -> Self {
+        self.look_up = Box::new(look_up);
         self
     }
 
@@ -60,7 +57,7 @@ impl ProgramHost {
             leaves.push((leaf, bound));
         }
         let find = |leaf: &Leaf| leaves.iter().find(|(l, _)| l == leaf).map(|(_, v)| v.clone());
-        self.module.host.run(value, &find, &*self.vocabulary, MOST_STEPS).map_err(|d| self.shown(d))
+        self.module.host.run(value, &find, &*self.look_up, MOST_STEPS).map_err(|d| self.shown(d))
     }
 
     fn shown(&self, d: Diagnostic) -> String {

@@ -1,10 +1,12 @@
 //! The bodies of the fuzz targets: each reads hostile bytes as one spelling of a graph, and holds what is read
-//! against every other spelling. A broken promise is a panic.
+//! against every other spelling; or as a program in one of the languages, and holds the tree against the source. A
+//! broken promise is a panic.
 //!
 //! `frontends/tests/fuzz.rs` runs them too, on mutations of the seeds that follow from a fixed number.
 
 use tallow_format::GraphFormat;
 use tallow_frontends::graph_section::{parse as section, to_text};
+use tallow_frontends::program::{self, Diagnostics, Language, Span};
 use tallow_ir::binary::HintForm;
 use tallow_ir::text::{parse, print};
 use tallow_ir::verify::Rule;
@@ -68,6 +70,48 @@ pub fn toml(data: &[u8]) {
     match section(GraphFormat::Toml, text) {
         Ok(raw) => raw_graph(&raw),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Programs in Rust syntax.
+pub fn rs(data: &[u8]) {
+    read_program(data, Language::Rs);
+}
+
+/// Programs in Trident.
+pub fn tri(data: &[u8]) {
+    read_program(data, Language::Tri);
+}
+
+/// Every place of a tree or of a mistake is one of the source, and the same is read every time.
+fn read_program(data: &[u8], language: Language) {
+    let Some(text) = as_text(data) else { return };
+    let place = |span: Span| {
+        let (start, end) = (span.start as usize, span.end as usize);
+        assert!(start <= end && text.is_char_boundary(start) && text.is_char_boundary(end), "{span:?} is no place");
+    };
+    let read = program::parse(text, language);
+    assert_eq!(program::parse(text, language), read, "it is read the same way again");
+    match read {
+        Ok(tree) => {
+            tree.exprs.iter().for_each(|e| place(e.span));
+            tree.functions.iter().for_each(|f| {
+                place(f.span);
+                place(f.name.span);
+                assert!((f.body.0 as usize) < tree.exprs.len());
+                f.params.iter().for_each(|p| place(p.span));
+            });
+        }
+        Err(list) => {
+            assert!(!list.is_empty());
+            for found in &list {
+                place(found.span);
+                found.related.iter().for_each(|(span, _)| place(*span));
+                assert!(!found.message.is_empty() && !found.message.ends_with('.'));
+            }
+            let shown = Diagnostics { name: "x".into(), source: text.into(), list }.to_string();
+            assert!(shown.starts_with("error[E"));
+        }
     }
 }
 

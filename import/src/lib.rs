@@ -44,6 +44,8 @@ use serde_json::Value;
 use tallow_format::encoding::Encoding;
 use tallow_format::{Config, GraphFormat, ModelParts, ModelWriter, TensorPlan};
 use tallow_frontends::families;
+use tallow_frontends::program::{Language, Options, compile};
+use tallow_ir::Graph;
 
 use crate::config::Ids;
 use crate::open::Opened;
@@ -122,7 +124,14 @@ struct Prepared {
 fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> Result<Prepared> {
     let Opened { source, config, tokenizer, template } = opened;
     let mut warnings = config.warnings.clone();
-    let architecture = config::settings::architecture(config.spec, &config.settings, src, &options.ignore_settings)?;
+    let architecture = match &config.towers {
+        Some(table) => {
+            config::settings::refuse_quantised(&config.settings, src)?;
+            let warnings = Vec::new();
+            config::settings::Architecture { model_type: config.spec.name, table: table.clone(), warnings }
+        }
+        None => config::settings::architecture(config.spec, &config.settings, src, &options.ignore_settings)?,
+    };
     warnings.extend(architecture.warnings.iter().cloned());
     let ids = united_ids(&config.ids, tokenizer.as_ref());
     match tokenizer {
@@ -144,9 +153,16 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     let parameters = source.tensors().iter().map(SourceTensor::values).sum();
     let (config_text, more) = config::text::config_text(config, &architecture, tokenizer.as_ref(), &ids, parameters);
     warnings.extend(more);
-    let family = check_family(src, &config_text, opened)?;
-    let graph = options.graph.then(|| graph_section(src, &family)).transpose()?;
-    warnings.extend(family.notes);
+    let program = program::for_type(architecture.model_type);
+    let graph = match (&program, config.spec.by_program) {
+        (Some((_, source)), true) => check_program(src, &config_text, opened, source, options, &mut warnings)?,
+        _ => {
+            let family = check_family(src, &config_text, opened)?;
+            let graph = options.graph.then(|| graph_section(src, &family.graph)).transpose()?;
+            warnings.extend(family.notes);
+            graph
+        }
+    };
     let name = model_name(options, config.name.as_deref(), src);
     let number = |key: &str| architecture.table.get(key).and_then(Value::as_u64).unwrap_or(0);
     let mut source_types: Vec<String> = Vec::new();
@@ -178,7 +194,7 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
         name,
         card,
         config: config_text,
-        program: program::for_type(architecture.model_type),
+        program,
         graph,
         chat,
         vocab,
@@ -240,11 +256,58 @@ fn check_family(src: &Path, config_text: &str, opened: &Opened) -> Result<famili
     Ok(family)
 }
 
-/// The graph section for a family's graph. Types of weights are no part of a section, so that it holds for
+/// Compiles the program of the library that computes a type, and warns of what it leaves without a reader; the graph
+/// section where one is asked for.
+fn check_program(
+    src: &Path,
+    config_text: &str,
+    opened: &Opened,
+    program: &str,
+    options: &ImportOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Option<(GraphFormat, String)>> {
+    let config = Config::parse(config_text)?;
+    let shapes: IndexMap<String, Vec<u64>> =
+        opened.source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
+    let name = format!("the program for `{}`", config.model_type());
+    let module = compile(program, Language::Rs, &name, &config, Some(&shapes), Options::default()).map_err(|e| {
+        let cure = "Check that the source is whole, and that it is the model its config describes.";
+        if e.is_unsupported() {
+            ImportError::unsupported(src, "model", e.to_string(), cure)
+        } else {
+            ImportError::malformed(src, "model", e.to_string(), cure)
+        }
+    })?;
+    warnings.extend(module.notes.iter().cloned());
+    let read: Vec<&str> = module.graphs.values().flat_map(|g| g.weights().map(|(name, _)| name)).collect();
+    let unread: Vec<&str> = shapes.keys().map(String::as_str).filter(|n| !read.contains(n)).collect();
+    if !unread.is_empty() {
+        warnings.push(format!("The program reads no such tensors: {}.", error::names(&unread, 8)));
+    }
+    let mut idle = module.unread_keys(&config);
+    idle.retain(|key| !config::settings::is_harmless(key));
+    if !idle.is_empty() {
+        warnings.push(format!("The program reads no such settings: {}.", error::names(&idle, 12)));
+    }
+    if !options.graph {
+        return Ok(None);
+    }
+    match module.graphs.len() {
+        1 => module.main().map(|graph| graph_section(src, graph)).transpose(),
+        _ => Err(ImportError::unsupported(
+            src,
+            "graph",
+            "the program of this model computes several graphs, and a graph section holds one",
+            "Import it without --graph.",
+        )),
+    }
+}
+
+/// The graph section for a graph. Types of weights are no part of a section, so that it holds for
 /// whatever encodings are chosen.
-fn graph_section(src: &Path, family: &families::Family) -> Result<(GraphFormat, String)> {
+fn graph_section(src: &Path, graph: &Graph) -> Result<(GraphFormat, String)> {
     let format = GraphFormat::Hex;
-    let text = tallow_frontends::graph_section::of_graph(format, &family.graph).map_err(|e| {
+    let text = tallow_frontends::graph_section::of_graph(format, graph).map_err(|e| {
         ImportError::unsupported(
             src,
             "graph",

@@ -102,9 +102,12 @@ pub(super) fn constant(step: &Step, dtype: IrType, shape: &[i64], values: &[Real
     let dims: Vec<usize> = shape.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
     let count = limits::elements(step, &dims)?;
     let at = |i: usize| values.get(if values.len() == 1 { 0 } else { i }).map_or(0.0, |v| v.get());
-    match dtype.range() {
-        None => tensor((0..count).map(at).collect::<Vec<f32>>(), &dims),
-        Some(_) if dtype == IrType::Bool => tensor((0..count).map(|i| at(i) as u8).collect::<Vec<u8>>(), &dims),
-        Some(_) => tensor((0..count).map(|i| at(i) as i64).collect::<Vec<i64>>(), &dims),
+    let real = || tensor((0..count).map(at).collect::<Vec<f32>>(), &dims);
+    match dtype {
+        IrType::F16 => Ok(real()?.to_dtype(DType::F16)?),
+        IrType::BF16 => Ok(real()?.to_dtype(DType::BF16)?),
+        IrType::Bool | IrType::U8 => tensor((0..count).map(|i| at(i) as u8).collect::<Vec<u8>>(), &dims),
+        _ if dtype.range().is_some() => tensor((0..count).map(|i| at(i) as i64).collect::<Vec<i64>>(), &dims),
+        _ => real(),
     }
 }

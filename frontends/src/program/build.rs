@@ -9,7 +9,7 @@ use super::host::{Fragment, HostId, HostNode, Leaf};
 use super::value::{ConfigTable, Value};
 use crate::families::decoder::DecoderSpec;
 use crate::families::{TensorShapes, dtype_of};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tallow_format::Config;
 use tallow_ir::ops::{Comparison, Connective, Real, Text};
@@ -45,12 +45,16 @@ pub struct Build<'t> {
     pub last_rows: HashMap<Node, Node>,
     /// Logits of which some tokens are never taken: what they are without that, and which.
     pub masks: HashMap<Node, (Node, Masks)>,
+    /// Durations, and the row of each frame that they make.
+    pub expansions: HashMap<Node, Node>,
     /// The loop over generated tokens.
     pub generation: Option<Generation>,
     /// The decoder that the config describes, once it is asked for.
     pub decoder: Option<Arc<DecoderSpec>>,
     /// What `.tri` needs to know of values.
     pub roles: super::builtins::tri::Roles,
+    /// Dotted paths of the config keys that were asked for.
+    pub read_keys: BTreeSet<String>,
     /// Things worth telling.
     pub notes: Vec<String>,
 }
@@ -123,9 +127,11 @@ impl<'t> Build<'t> {
             decoded: None,
             last_rows: HashMap::new(),
             masks: HashMap::new(),
+            expansions: HashMap::new(),
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
+            read_keys: BTreeSet::new(),
             notes: Vec::new(),
         }
     }

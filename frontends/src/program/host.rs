@@ -176,6 +176,7 @@ pub(crate) fn host_ids(value: &Value, out: &mut Vec<HostId>, depth: usize) {
         Value::Struct(of) => of.fields.iter().for_each(|(_, v)| host_ids(v, out, depth + 1)),
         Value::Closure(closure) => closure.captured.iter().for_each(|(_, cell)| host_ids(&cell.get(), out, depth + 1)),
         Value::Ref(place) => host_ids(&place.load(), out, depth + 1),
+        Value::Iter(iter) => iter.visit(|v| host_ids(v, out, depth + 1)),
         _ => {}
     }
 }
@@ -356,6 +357,17 @@ impl Evaluator<'_> {
                 Value::Closure(Arc::new(Closure { params: closure.params.clone(), body: closure.body, captured }))
             }
             Value::Ref(place) => self.freeze(place.load(), span, depth + 1)?,
+            // Each run walks over a copy.
+            Value::Iter(iter) => {
+                Value::Iter(self.copy_iter(iter, span, depth, &mut |e, v| e.freeze(v, span, depth + 1))?)
+            }
+            Value::Map(map) if map.values().any(|(_, v)| !is_plain(v)) => {
+                let mut out = (**map).clone();
+                for (_, slot) in out.values_mut() {
+                    *slot = self.freeze(slot.clone(), span, depth + 1)?;
+                }
+                Value::Map(Arc::new(out))
+            }
             Value::Input(input) => self.host_input(*input, span)?,
             Value::Tensor(_)
             | Value::TopK { .. }
@@ -379,6 +391,17 @@ impl Evaluator<'_> {
 
     /// A node's value, while running.
     pub(crate) fn resolve(&mut self, id: HostId) -> Eval {
+        let value = self.resolve_once(id)?;
+        // Whoever walks over a node's iterator walks over a copy.
+        match &value {
+            Value::Iter(iter) => {
+                Ok(Value::Iter(self.copy_iter(iter, Span::default(), 0, &mut |_, value| Ok(value))?))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    fn resolve_once(&mut self, id: HostId) -> Eval {
         let Some(run) = &self.run else { return Ok(Value::Host(id)) };
         if let Some(value) = run.known.get(&id) {
             return Ok(value.clone());
@@ -443,7 +466,7 @@ impl Evaluator<'_> {
         }
         let mut ids = Vec::new();
         host_ids(value, &mut ids, 0);
-        if ids.is_empty() {
+        if ids.is_empty() && !matches!(value, Value::Iter(_)) {
             return Ok(value.clone());
         }
         Ok(match value {
@@ -471,6 +494,9 @@ impl Evaluator<'_> {
                     *slot = self.resolved(slot, depth + 1)?;
                 }
                 Value::Map(Arc::new(out))
+            }
+            Value::Iter(iter) => {
+                Value::Iter(self.copy_iter(iter, Span::default(), depth, &mut |e, v| e.resolved(&v, depth + 1))?)
             }
             other => other.clone(),
         })

@@ -65,6 +65,10 @@ pub enum Value {
     List(Arc<Items>),
     /// A map or set, by [`Key`].
     Map(Arc<Entries>),
+    /// What `entry` of a map gives.
+    Entry(Arc<Entry>),
+    /// A default whose type its first use tells.
+    Default,
     /// A tuple.
     Tuple(Arc<Items>),
     /// A struct, or a variant of an enum with fields.
@@ -196,6 +200,17 @@ pub enum Step {
     Entry(Key),
 }
 
+/// The place of a key in a map, whether it is there or not.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The map.
+    pub map: Place,
+    /// The key.
+    pub key: Key,
+    /// The key as a value.
+    pub shown: Value,
+}
+
 /// What maps and sets are keyed by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
@@ -209,6 +224,8 @@ pub enum Key {
     Str(Arc<str>),
     /// A tuple or list.
     List(Vec<Key>),
+    /// A struct or variant, by its name and fields.
+    Struct(Arc<str>, Vec<Key>),
 }
 
 /// A table of the config as ordinary values.
@@ -235,9 +252,35 @@ pub struct MissingKey {
 #[derive(Clone, Debug, Default)]
 pub struct Items(pub Vec<Value>);
 
-/// The entries of a map: key, and the key as a value, and the value.
+/// The entries of a map or set: key, and the key as a value, and the value.
 #[derive(Clone, Debug, Default)]
-pub struct Entries(pub IndexMap<Key, (Value, Value)>);
+pub struct Entries {
+    /// In the order in which they are walked.
+    map: IndexMap<Key, (Value, Value)>,
+    /// Whether they stay sorted by key; else they stay as they were inserted.
+    pub sorted: bool,
+    /// Whether it is a set, whose values are `()`.
+    pub set: bool,
+}
+
+impl Entries {
+    /// No entries.
+    pub fn new(sorted: bool, set: bool) -> Self {
+        Entries { map: IndexMap::new(), sorted, set }
+    }
+
+    /// Puts a value behind a key, and gives the one that was there.
+    pub fn put(&mut self, key: Key, shown: Value, value: Value) -> Option<Value> {
+        if let Some((_, slot)) = self.map.get_mut(&key) {
+            return Some(std::mem::replace(slot, value));
+        }
+        match self.sorted {
+            true => drop(self.map.insert_sorted(key, (shown, value))),
+            false => drop(self.map.insert(key, (shown, value))),
+        }
+        None
+    }
+}
 
 impl std::ops::Deref for Items {
     type Target = Vec<Value>;
@@ -257,13 +300,13 @@ impl std::ops::Deref for Entries {
     type Target = IndexMap<Key, (Value, Value)>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.map
     }
 }
 
 impl std::ops::DerefMut for Entries {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.map
     }
 }
 
@@ -275,7 +318,7 @@ impl Drop for Items {
 
 impl Drop for Entries {
     fn drop(&mut self) {
-        drop_in_turn(std::mem::take(&mut self.0).into_values().map(|(_, value)| value));
+        drop_in_turn(std::mem::take(&mut self.map).into_values().map(|(_, value)| value));
     }
 }
 
@@ -303,7 +346,7 @@ thread_local! {
 }
 
 /// Drops values one after another instead of inside each other: a program can nest them millions deep.
-fn drop_in_turn(values: impl IntoIterator<Item = Value>) {
+pub(crate) fn drop_in_turn(values: impl IntoIterator<Item = Value>) {
     let mut values: Vec<Value> = values.into_iter().filter(Value::has_parts).collect();
     if values.is_empty() {
         return;
@@ -341,7 +384,25 @@ impl Value {
                 | Value::Closure(_)
                 | Value::Iter(_)
                 | Value::Ref(_)
+                | Value::Entry(_)
         )
+    }
+
+    /// A variant of `Ordering`.
+    pub fn ordering(order: std::cmp::Ordering) -> Value {
+        let variant = match order {
+            std::cmp::Ordering::Less => "Less",
+            std::cmp::Ordering::Equal => "Equal",
+            std::cmp::Ordering::Greater => "Greater",
+        };
+        let of = StructValue { name: "Ordering".into(), variant: Some(variant.into()), fields: Vec::new() };
+        Value::Struct(Arc::new(of))
+    }
+
+    /// `Reverse(x)`, which is ordered the other way round.
+    pub fn reversed(value: Value) -> Value {
+        let of = StructValue { name: "Reverse".into(), variant: None, fields: vec![("0".into(), value)] };
+        Value::Struct(Arc::new(of))
     }
 
     /// An integer without a type.
@@ -403,7 +464,10 @@ impl Value {
             Value::Str(_) => "a text",
             Value::Size(_) => "a size that is known only when running",
             Value::List(_) => "a list",
+            Value::Map(map) if map.set => "a set",
             Value::Map(_) => "a map",
+            Value::Entry(_) => "an entry of a map",
+            Value::Default => "a default of a type that nothing tells",
             Value::Tuple(_) => "a tuple",
             Value::Struct(_) => "a struct",
             Value::Option(Some(_)) => "an option",

@@ -1,4 +1,4 @@
-//! Hostile graphs in every spelling: a short run of the fuzz targets of `fuzz/`, the same on every machine.
+//! Hostile graphs in every spelling, and hostile programs: a short run of the fuzz targets of `fuzz/`, the same on every machine.
 //!
 //! Seeds are the files under `fuzz/seeds/TARGET/`: those that [`seeds`] makes, which `TALLOW_BLESS=1` writes, and
 //! inputs named `found-…` that once broke a promise. `TALLOW_FUZZ_ROUNDS` asks for more rounds than the few
@@ -126,6 +126,16 @@ fn text() {
 #[test]
 fn toml() {
     run("toml", targets::toml, Words::Text);
+}
+
+#[test]
+fn rs() {
+    run("rs", targets::rs, Words::Program);
+}
+
+#[test]
+fn tri() {
+    run("tri", targets::tri, Words::Program);
 }
 
 /// Graphs of many nodes that are wrong, or as awkward as they can be, in each way that grows with their number.

@@ -9,6 +9,8 @@ pub enum Words {
     Digits,
     /// Text with numbers, names and brackets.
     Text,
+    /// Programs: their words and signs.
+    Program,
 }
 
 /// Texts that parsers care about.
@@ -123,6 +125,143 @@ const TEXTS: &[&str] = &[
     "Sdpa",
 ];
 
+/// Texts that the readers of programs care about.
+const PROGRAM: &[&str] = &[
+    "fn ",
+    "pub fn f",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "{}",
+    "()",
+    "<",
+    ">",
+    "::<",
+    "->",
+    "=>",
+    "::",
+    ":",
+    ";",
+    ",",
+    ".",
+    "..",
+    "..=",
+    "=",
+    "==",
+    "!=",
+    "+=",
+    "<<=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "&",
+    "&&",
+    "|",
+    "||",
+    "^",
+    "!",
+    "?",
+    "@",
+    "#",
+    "#[cfg]",
+    "#[a]",
+    "$",
+    "'",
+    "'a: ",
+    "'a'",
+    "\"",
+    "\"{x}\"",
+    "\"{",
+    "{{",
+    "{:>8.3}",
+    "\\",
+    "r#\"",
+    "b\"",
+    "b'",
+    "//",
+    "/*",
+    "*/",
+    "///",
+    "\n",
+    "\r\n",
+    "\t",
+    " ",
+    "\u{feff}",
+    "\0",
+    "é",
+    "“",
+    "×",
+    "0",
+    "1",
+    "0x",
+    "0b2",
+    "1e",
+    "1.",
+    "1.5e-3",
+    "1u8",
+    "300u8",
+    "999999999999999999999999999999999999999999",
+    "_",
+    "__",
+    "self",
+    "Self",
+    "let ",
+    "let mut ",
+    "mut ",
+    "const ",
+    "struct ",
+    "enum ",
+    "impl ",
+    "use ",
+    "module ",
+    "use cyb::nn::",
+    "use vm.io.io",
+    "for ",
+    " in ",
+    " bounded ",
+    "while ",
+    "loop ",
+    "if ",
+    "if let ",
+    " else ",
+    "match ",
+    "return ",
+    "break ",
+    "continue",
+    "true",
+    "move |x| ",
+    "|x| ",
+    "unsafe ",
+    "async ",
+    "await",
+    " as ",
+    "ref ",
+    "dyn ",
+    "where ",
+    "vec![",
+    "vec!",
+    "format!(",
+    "panic!()",
+    "matches!(x, ",
+    "assert_eq!(",
+    "println!",
+    "Field",
+    "U32",
+    "Vec<",
+    "&[T]",
+    "&str",
+    "impl Fn(f32) -> f32",
+    "x",
+    "x.y",
+    "f(x)",
+    "a[0]",
+];
+
 /// Numbers that length fields and payloads break at.
 const NUMBERS: &[u32] = &[
     0,
@@ -178,6 +317,7 @@ impl Mutator {
             (Words::Bytes, 1) => !old,
             (Words::Bytes, _) => self.pick(&[0, 1, 2, 0x7f, 0x80, 0xfe, 0xff]),
             (Words::Digits, _) => self.pick(b"0123456789abcdefABCDEFg \n-"),
+            (Words::Program, _) => self.pick(b"{}[]()<>\"'\\=,:;-+*&|!?. 01aA_\n#@/"),
             (Words::Text, _) => self.pick(b"%{}[]()\"\\=,:-+*? 0129aZS_.\n#@"),
         }
     }
@@ -229,14 +369,15 @@ impl Mutator {
 
     /// A whole number or word in the place of another.
     fn word(&mut self, input: &mut Vec<u8>, at: usize) {
-        if self.words == Words::Text {
+        if matches!(self.words, Words::Text | Words::Program) {
             // Half of the time in the place of what stands there.
             let class = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
             let mut end = at;
             if self.below(2) == 0 {
                 end += input[at..].iter().take_while(|&&b| class(b)).count().max(1);
             }
-            let word = self.pick(TEXTS).as_bytes().to_vec();
+            let texts = if self.words == Words::Program { PROGRAM } else { TEXTS };
+            let word = self.pick(texts).as_bytes().to_vec();
             input.splice(at..end.min(input.len()), word);
             return;
         }

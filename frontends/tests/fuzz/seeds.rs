@@ -1,5 +1,5 @@
 //! What the fuzz targets begin from: a decoder, and small graphs with every operation, from the golden cases of
-//! the executor.
+//! the executor; and the programs of the tests of both readers.
 
 use crate::targets::weight;
 use indexmap::IndexMap;
@@ -47,7 +47,22 @@ pub fn all() -> Files {
     refused.output("y", y[0]).unwrap();
     put(&mut out, "refused", &RawGraph::from_graph(&refused).unwrap());
     add(&mut out, "text", "refused.txt", print(&refused).into_bytes());
+    programs(&mut out);
     out
+}
+
+/// The programs of the tests of both readers.
+fn programs(out: &mut Files) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parsers");
+    for folder in [folder.join("good"), folder.join("faulty")] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if let Some(target @ ("rs" | "tri")) = path.extension().and_then(|e| e.to_str()) {
+                add(out, target, name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
 }
 
 /// A graph in every spelling.

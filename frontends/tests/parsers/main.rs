@@ -7,6 +7,7 @@ mod deep;
 mod print;
 
 use std::path::{Path, PathBuf};
+use tallow_frontends::program::ast::{ExprKind, Name, Pattern, PatternKind, Span};
 use tallow_frontends::program::{Diagnostics, Language, parse};
 
 fn folder(name: &str) -> PathBuf {
@@ -68,5 +69,65 @@ fn faulty_programs_give_their_messages() {
         let source = std::fs::read_to_string(folder.join(&name)).unwrap();
         let errors = parse(&source, language).err().unwrap_or_else(|| panic!("{name} is read"));
         compare(&folder.join(format!("{name}.txt")), &message(&name, &source, errors));
+    }
+}
+
+/// Every name of a tree is the text at its place, brackets and texts around included.
+#[test]
+fn places_are_those_of_the_source() {
+    let folder = folder("good");
+    for (name, language) in programs(&folder, "tree") {
+        let plain = std::fs::read_to_string(folder.join(&name)).unwrap();
+        // A byte order mark and other line ends move places, and nothing else.
+        for source in [plain.clone(), format!("\u{feff}{}", plain.replace('\n', "\r\n"))] {
+            let tree = parse(&source, language).unwrap();
+            let text = |span: Span| &source[span.start as usize..span.end as usize];
+            let mut seen = 0;
+            for expr in &tree.exprs {
+                let names: Vec<&Name> = match &expr.kind {
+                    ExprKind::Path(names, _) => names.iter().collect(),
+                    ExprKind::Field(_, name) | ExprKind::Method { name, .. } => vec![name],
+                    ExprKind::For { pattern: Pattern { kind: PatternKind::Bind { name, .. }, .. }, .. } => vec![name],
+                    ExprKind::Struct { fields, .. } => fields.iter().map(|(name, _)| name).collect(),
+                    _ => continue,
+                };
+                for name in names {
+                    // The name that a closure with a type gives its result.
+                    if &*name.text == "result" {
+                        continue;
+                    }
+                    assert_eq!(text(name.span), &*name.text, "{name:?}");
+                    assert!(expr.span.start <= name.span.start && name.span.end <= expr.span.end, "{expr:?}");
+                    seen += 1;
+                }
+            }
+            assert!(seen > 20, "{name}");
+            for f in &tree.functions {
+                assert_eq!(text(f.name.span), &*f.name.text);
+                assert!(text(f.span).starts_with("fn ") && text(tree.expr(f.body).span).starts_with('{'));
+            }
+        }
+    }
+}
+
+#[test]
+fn places_of_expressions_hold_their_brackets() {
+    for (language, source, want) in [
+        (Language::Rs, "fn f() { (a + b) * c.d(1)[2]; }", "(a + b) * c.d(1)[2]"),
+        (Language::Rs, "fn f() { -(a).b; }", "-(a).b"),
+        (Language::Rs, "fn f() { ((a)) as u32; }", "((a)) as u32"),
+        (Language::Rs, "fn f() { 'a: loop {} }", "'a: loop {}"),
+        (Language::Rs, "fn f() { |x: u32| (x); }", "|x: u32| (x)"),
+        (Language::Rs, "fn f() { r#\"{x}\"#; }", "r#\"{x}\"#"),
+        (Language::Tri, "fn f() { (a + b) * c.d(1)[2] }", "(a + b) * c.d(1)[2]"),
+        (Language::Tri, "fn f() { a.b = (c) }", "a.b = (c)"),
+        (Language::Tri, "fn f() { (a).b(c) }", "(a).b(c)"),
+    ] {
+        let tree = parse(source, language).unwrap();
+        let found = tree.exprs.iter().filter(|e| !matches!(e.kind, ExprKind::Block(_)));
+        let widest = found.max_by_key(|e| e.span.end - e.span.start).unwrap().span;
+        let shown = &source[widest.start as usize..widest.end as usize];
+        assert!(shown == want || shown.starts_with("fn"), "{shown} of {source}");
+        assert!(tree.exprs.iter().any(|e| &source[e.span.start as usize..e.span.end as usize] == want), "{source}");
     }
 }

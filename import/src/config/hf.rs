@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Ids, Sampling, SourceConfig, defaults};
+use super::{Ids, Sampling, SourceConfig, defaults, towers};
 use crate::error::{ImportError, Result, clip};
 use crate::json;
 
@@ -16,7 +16,9 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
         return Err(ImportError::malformed(&path, "line 1", "it holds no object", "Download the file again."));
     };
     let mut warnings = Vec::new();
-    let settings = text_part(&root, &path, &mut warnings)?;
+    let outer = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let by_program = defaults::spec(outer).is_some_and(|spec| spec.by_program);
+    let settings = if by_program { root.clone() } else { text_part(&root, &path, &mut warnings)? };
     let model_type =
         settings.get("model_type").or(root.get("model_type")).and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(spec) = defaults::spec(&model_type) else {
@@ -44,7 +46,8 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     Ok(SourceConfig {
         settings,
         spec,
-        multimodal: root.get("text_config").is_some_and(|v| !v.is_null()),
+        multimodal: !by_program && root.get("text_config").is_some_and(|v| !v.is_null()),
+        towers: by_program.then(|| towers::table(&root, &generation)),
         sampling: sampling(&generation, &root),
         ids,
         name,
@@ -57,7 +60,7 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
 
 /// The error for a type without a table, with the types that have one.
 pub(crate) fn unknown_type(path: &Path, found: &str) -> ImportError {
-    let known: Vec<&str> = defaults::TYPES.iter().map(|t| t.name).collect();
+    let known = defaults::names();
     let cause =
         if found.is_empty() { "it is missing".to_owned() } else { format!("type `{}` is not read", clip(found)) };
     ImportError::unsupported(path, "setting `model_type`", cause, format!("Types that are read: {}.", known.join(", ")))

@@ -10,6 +10,7 @@ mod rope;
 pub mod sampling;
 pub mod settings;
 pub mod text;
+mod towers;
 mod windows;
 
 use serde_json::{Map, Value};
@@ -37,6 +38,8 @@ pub struct SourceConfig {
     pub languages: Vec<String>,
     /// `[lineage]`: key and text.
     pub lineage: Vec<(String, String)>,
+    /// The `[architecture]` table of a type that a program computes, ready as it is.
+    pub towers: Option<Map<String, Value>>,
     /// One sentence each.
     pub warnings: Vec<String>,
 }

@@ -104,6 +104,13 @@ enum Neutral {
     Zero,
 }
 
+/// Whether a setting, perhaps of a tower (`vision.x`), says nothing about the mathematics.
+pub(crate) fn is_harmless(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let idle = ["dropout", "initializer", "layerdrop", "_prob", "mask_"];
+    HARMLESS.contains(&last) || idle.iter().any(|part| last.contains(part)) || last == "labels"
+}
+
 /// The `[architecture]` table and what to tell about it.
 #[derive(Debug)]
 pub struct Architecture {
@@ -124,6 +131,7 @@ pub fn architecture(
     ignore: &[String],
 ) -> Result<Architecture> {
     let mut warnings = Vec::new();
+    refuse_quantised(source, path)?;
     refuse_unread(spec, source, path, ignore, &mut warnings)?;
     let reader = Reader { source, path };
     let mut table = Map::new();
@@ -288,13 +296,8 @@ fn no_rope_layers(table: &mut Map<String, Value>, reader: &Reader<'_>, layers: u
     Ok(())
 }
 
-fn refuse_unread(
-    spec: &TypeSpec,
-    source: &Map<String, Value>,
-    path: &Path,
-    ignore: &[String],
-    warnings: &mut Vec<String>,
-) -> Result<()> {
+/// An error for weights that are stored in a way that is not read.
+pub(crate) fn refuse_quantised(source: &Map<String, Value>, path: &Path) -> Result<()> {
     if let Some(quantised) = source.get("quantization_config").filter(|v| !is_neutral("", v)) {
         let method = quantised.get("quant_method").and_then(Value::as_str).unwrap_or("unknown");
         return Err(ImportError::unsupported(
@@ -304,6 +307,16 @@ fn refuse_unread(
             "Take the unquantised model, or a GGUF file of it.",
         ));
     }
+    Ok(())
+}
+
+fn refuse_unread(
+    spec: &TypeSpec,
+    source: &Map<String, Value>,
+    path: &Path,
+    ignore: &[String],
+    warnings: &mut Vec<String>,
+) -> Result<()> {
     let known = |key: &str| {
         spec.keys.iter().any(|(k, _)| *k == key)
             || spec.unread.contains(&key)

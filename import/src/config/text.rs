@@ -33,8 +33,17 @@ pub fn config_text(
     }
     line(String::new());
     line("[architecture]".into());
-    for (key, value) in &architecture.table {
+    // The tables of other towers stand apart; those of single settings, as of rotary scaling, do not.
+    let apart = |value: &Value| source.towers.is_some() && value.is_object();
+    for (key, value) in architecture.table.iter().filter(|(_, v)| !apart(v)) {
         line(format!("{key} = {}", toml(key, value)));
+    }
+    for (tower, value) in architecture.table.iter().filter(|(_, v)| apart(v)) {
+        line(String::new());
+        line(format!("[architecture.{tower}]"));
+        for (key, value) in value.as_object().into_iter().flatten() {
+            line(format!("{} = {}", quoted_key(key), toml(key, value)));
+        }
     }
     line(String::new());
     line("[tokenizer]".into());
@@ -70,6 +79,12 @@ pub fn config_text(
     (out, warnings)
 }
 
+/// A key as TOML wants it.
+fn quoted_key(key: &str) -> String {
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    if bare { key.to_owned() } else { quoted(key) }
+}
+
 /// A setting as a TOML value. ε is written as the integer 1/ε where that is exact; whole numbers are integers.
 pub(crate) fn toml(key: &str, value: &Value) -> String {
     match value {
@@ -95,7 +110,7 @@ pub(crate) fn toml(key: &str, value: &Value) -> String {
 }
 
 fn table(map: &Map<String, Value>) -> String {
-    let items: Vec<String> = map.iter().map(|(k, v)| format!("{k} = {}", toml(k, v))).collect();
+    let items: Vec<String> = map.iter().map(|(k, v)| format!("{} = {}", quoted_key(k), toml(k, v))).collect();
     format!("{{ {} }}", items.join(", "))
 }
 

@@ -4,6 +4,7 @@ use super::{Args, Builtin};
 use crate::families;
 use crate::families::decoder::{self, DecoderSpec, HeadNorm};
 use crate::program::ast::Span;
+use crate::program::build::is_float;
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::eval::{Eval, Evaluator};
@@ -32,13 +33,16 @@ pub static FUNCTIONS: &[Builtin] = &[
         lower: |e, a| {
             let (q, k, v) = (a.tensor(e, 0)?, a.tensor(e, 1)?, a.tensor(e, 2)?);
             let count = HeadCount { heads: a.count(e, 3)?, kv_heads: a.count(e, 4)?, head_dim: a.count(e, 5)? };
+            for (i, (x, what, heads)) in [(q, "q", count.heads), (k, "k", count.kv_heads), (v, "v", count.kv_heads)].into_iter().enumerate() {
+                rows_of_heads(e, x, what, heads, count.head_dim, a.at(i))?;
+            }
             Ok(Value::Tensor(e.flash_attention([q, k, v], count, None, a.span)?))
         },
     },
     Builtin {
         name: "causal_attention",
         params: "q, k, v, heads, head_dim",
-        doc: "Attention in which no row sees a later one, over all tokens so far: keys and values of earlier calls are cached. q, k, v `[S, heads·head_dim]` → the same.",
+        doc: "Attention in which no row sees a later one, over all tokens so far: keys and values of earlier calls are cached. q, k, v `[S, heads·head_dim]` or `[N, S, heads·head_dim]` → the same.",
         lower: causal_attention,
     },
     Builtin {
@@ -165,24 +169,65 @@ fn layer_of(name: &str) -> Option<usize> {
     name.split('.').find_map(|part| part.parse().ok())
 }
 
-/// Plain attention over the last two dimensions but for heads.
-fn attend(
-    e: &mut Evaluator<'_>,
+/// Queries, keys and values as one attention takes them.
+struct Operands {
     qkv: [Node; 3],
-    mask: Option<Node>,
-    sizes: (u32, u32),
-    causal: bool,
-    span: Span,
-) -> Eval<Node> {
-    let (heads, head_dim) = sizes;
-    let batched = e.dims(qkv[0]).len() == 3;
-    let mut operands = Vec::with_capacity(4);
-    for x in qkv {
-        operands.push(if batched { split_heads(e, x, heads, head_dim, span)? } else { x });
+    heads: u32,
+    head_dim: u32,
+    /// Whether they have a batch.
+    batched: bool,
+}
+
+impl Operands {
+    /// Checks the three, whose places in the source are given.
+    fn new(e: &mut Evaluator<'_>, qkv: [Node; 3], heads: u32, head_dim: u32, at: [Span; 3]) -> Eval<Operands> {
+        for ((x, what), at) in qkv.into_iter().zip(["q", "k", "v"]).zip(at) {
+            rows_of_heads(e, x, what, heads, head_dim, at)?;
+        }
+        let ranks = qkv.map(|x| e.dims(x).len());
+        if ranks[0] != ranks[1] || ranks[0] != ranks[2] {
+            let odd = if ranks[0] != ranks[1] { 1 } else { 2 };
+            let d = Diagnostic::new(Code::Rank, at[odd], "q, k and v must all have a batch or none");
+            return Err(d.label(format!("q is {}, k {} and v {}", e.ty(qkv[0]), e.ty(qkv[1]), e.ty(qkv[2]))).into());
+        }
+        let (k, v) = (e.dims(qkv[1]), e.dims(qkv[2]));
+        if k[k.len() - 2] != v[v.len() - 2] {
+            let d = Diagnostic::new(Code::Shape, at[2], format!("{} keys and {} values", k[k.len() - 2], v[v.len() - 2]));
+            return Err(d.label(format!("k is {} and v {}", e.ty(qkv[1]), e.ty(qkv[2]))).into());
+        }
+        Ok(Operands { qkv, heads, head_dim, batched: ranks[0] == 3 })
     }
-    operands.extend(mask);
-    let y = e.op(Op::Sdpa { heads, kv_heads: heads, head_dim, causal }, &operands, span)?;
-    if batched { join_heads(e, y, span) } else { Ok(y) }
+
+    /// Attention; `cached` over all tokens so far, of which none sees a later one.
+    fn attend(self, e: &mut Evaluator<'_>, mask: Option<Node>, cached: bool, span: Span) -> Eval<Node> {
+        let Operands { qkv, heads, head_dim, batched } = self;
+        let mut operands = Vec::with_capacity(4);
+        for x in qkv {
+            operands.push(if batched { split_heads(e, x, heads, head_dim, span)? } else { x });
+        }
+        if cached {
+            let all = e.ops(Op::KvCache, &operands[1..], span)?;
+            operands.splice(1.., all);
+        }
+        operands.extend(mask);
+        let y = e.op(Op::Sdpa { heads, kv_heads: heads, head_dim, causal: cached }, &operands, span)?;
+        if batched { join_heads(e, y, span) } else { Ok(y) }
+    }
+}
+
+/// Checks that a tensor is `[S, heads·head_dim]` or `[N, S, heads·head_dim]`.
+fn rows_of_heads(e: &Evaluator<'_>, x: Node, what: &str, heads: u32, head_dim: u32, at: Span) -> Eval<()> {
+    let ty = e.ty(x);
+    let wide = i64::from(heads) * i64::from(head_dim);
+    if !(2..=3).contains(&ty.shape.rank()) {
+        let d = Diagnostic::new(Code::Rank, at, format!("`{what}` must be `[S, {wide}]` or `[N, S, {wide}]`"));
+        return Err(d.label(format!("this is {ty}")).into());
+    }
+    if ty.shape.last().and_then(|d| d.as_const()) != Some(wide) {
+        let message = format!("`{what}` is {ty}, and {heads} heads of {head_dim} need rows of {wide}");
+        return Err(Diagnostic::new(Code::Shape, at, message).label("rows of another size").into());
+    }
+    Ok(())
 }
 
 /// `[N, S, heads·d]` → `[N, heads, S, d]`.
@@ -197,33 +242,58 @@ pub(crate) fn join_heads(e: &mut Evaluator<'_>, x: Node, span: Span) -> Eval<Nod
     e.op(Op::Flatten { start: 2, end: 3 }, &[rows], span)
 }
 
+/// q, k, v, heads and head_dim, the first arguments of several functions.
+fn operands(e: &mut Evaluator<'_>, a: &Args) -> Eval<Operands> {
+    let qkv = [a.tensor(e, 0)?, a.tensor(e, 1)?, a.tensor(e, 2)?];
+    let (heads, head_dim) = (a.count(e, 3)?, a.count(e, 4)?);
+    Operands::new(e, qkv, heads, head_dim, [a.at(0), a.at(1), a.at(2)])
+}
+
 fn causal_attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
-    let (q, k, v) = (a.tensor(e, 0)?, a.tensor(e, 1)?, a.tensor(e, 2)?);
-    let sizes = (a.count(e, 3)?, a.count(e, 4)?);
-    let cached = e.ops(Op::KvCache, &[k, v], a.span)?;
-    Ok(Value::Tensor(attend(e, [q, cached[0], cached[1]], None, sizes, true, a.span)?))
+    let operands = operands(e, a)?;
+    let (q, k) = (e.dims(operands.qkv[0]), e.dims(operands.qkv[1]));
+    if q[q.len() - 2] != k[k.len() - 2] {
+        let message = format!("{} queries and {} keys: each token has one of both", q[q.len() - 2], k[k.len() - 2]);
+        let d = Diagnostic::new(Code::Shape, a.at(1), message);
+        return Err(d.help("`attention` takes keys and values that come from elsewhere").into());
+    }
+    Ok(Value::Tensor(operands.attend(e, None, true, a.span)?))
 }
 
 fn attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
-    let (q, k, v) = (a.tensor(e, 0)?, a.tensor(e, 1)?, a.tensor(e, 2)?);
-    let sizes = (a.count(e, 3)?, a.count(e, 4)?);
+    let operands = operands(e, a)?;
     let mask = if a.has(5) { Some(a.tensor(e, 5)?) } else { None };
-    Ok(Value::Tensor(attend(e, [q, k, v], mask, sizes, false, a.span)?))
+    if let Some(mask) = mask {
+        let ty = e.ty(mask);
+        if !is_float(ty.dtype) {
+            let d = Diagnostic::new(Code::Type, a.at(5), format!("a mask is added to the scores, and this is {ty}"));
+            let d = d.label("no real numbers");
+            return Err(d.help("where attention is allowed 0, elsewhere −∞: `allowed.select_from(0.0, f32::NEG_INFINITY)`").into());
+        }
+    }
+    Ok(Value::Tensor(operands.attend(e, mask, false, a.span)?))
 }
 
 fn self_attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let qkv = a.tensor(e, 0)?;
-    let sizes = (a.count(e, 1)?, a.count(e, 2)?);
+    let (heads, head_dim) = (a.count(e, 1)?, a.count(e, 2)?);
+    rows_of_heads(e, qkv, "qkv", heads.saturating_mul(3), head_dim, a.at(0))?;
     let axis = e.dims(qkv).len().saturating_sub(1) as u32;
     let parts = e.ops(Op::Chunk { axis, chunks: 3 }, &[qkv], a.span)?;
-    Ok(Value::Tensor(attend(e, [parts[0], parts[1], parts[2]], None, sizes, false, a.span)?))
+    let operands = Operands::new(e, [parts[0], parts[1], parts[2]], heads, head_dim, [a.at(0); 3])?;
+    Ok(Value::Tensor(operands.attend(e, None, false, a.span)?))
 }
 
 fn rope(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let x = a.tensor(e, 0)?;
     let head_dim = a.count(e, 1)?;
     let base = a.float(e, 2)? as f32;
+    e.ranked(x, "[S, heads·head_dim]", a.at(0))?;
     let width = e.width(x, a.at(0))?;
+    if width % i64::from(head_dim) != 0 {
+        let d = Diagnostic::new(Code::Shape, a.at(0), format!("rows of {width} are no whole heads of {head_dim}"));
+        return Err(d.label(format!("this is {}", e.ty(x))).into());
+    }
     let pos = e.build(a.span)?.graph.pos().map_err(|error| e.rule(error, &[], a.span))?;
     let heads = e.op(Op::Reshape { shape: vec![-1, width / i64::from(head_dim), head_dim.into()] }, &[x], a.span)?;
     let turned = e.op(Op::Rope { head_dim, rope_dim: head_dim, base: base.into() }, &[heads, pos], a.span)?;

@@ -7,7 +7,7 @@ use crate::program::ast::{BinaryOp, Span};
 use crate::program::build::is_float;
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
-use crate::program::eval::{Eval, Evaluator, Flow};
+use crate::program::eval::{Eval, Evaluator};
 use crate::program::value::Value;
 use tallow_ir::{DType, Op, Value as Node};
 
@@ -137,7 +137,6 @@ pub static METHODS: &[Builtin] = &[
             Ok(Value::Tensor(e.op(Op::Select, &[mask, value, x], a.span)?))
         },
     },
-    Builtin { name: "cast", params: "type", doc: "The values in another element type: \"f32\", \"f16\", \"bf16\", \"i64\", \"i32\", \"u8\", \"i8\" or \"bool\". To integers numbers are cut towards zero.", lower: cast },
 ];
 
 /// The receiver, whose element type must be a number; a real one where `real` says so.
@@ -269,28 +268,6 @@ fn choose(e: &mut Evaluator<'_>, a: &Args, condition: Node, i: usize) -> Eval {
         }
     };
     Ok(Value::Tensor(e.op(Op::Select, &[condition, x, y], a.span)?))
-}
-
-/// The element type of a name.
-pub(super) fn dtype(e: &Evaluator<'_>, a: &Args, i: usize) -> Eval<DType> {
-    const TYPES: [&str; 8] = ["f32", "f16", "bf16", "i64", "i32", "u8", "i8", "bool"];
-    let name = a.text(e, i)?;
-    match DType::from_name(&name).filter(|_| TYPES.contains(&&*name)) {
-        Some(dtype) => Ok(dtype),
-        None => {
-            let d = Diagnostic::new(Code::Type, a.at(i), format!("there is no element type `{name}`"));
-            Err(Flow::from(d.help(format!("known are {}", TYPES.map(|t| format!("\"{t}\"")).join(", ")))))
-        }
-    }
-}
-
-fn cast(e: &mut Evaluator<'_>, a: &Args) -> Eval {
-    let x = a.this(e)?;
-    let dtype = dtype(e, a, 0)?;
-    if e.ty(x).dtype == dtype {
-        return Ok(Value::Tensor(x));
-    }
-    Ok(Value::Tensor(e.op(Op::Cast { dtype }, &[x], a.span)?))
 }
 
 impl Evaluator<'_> {

@@ -5,8 +5,9 @@ use crate::program::ast::{BinaryOp, ExprId, IntType, Span, Type, TypeKind, Unary
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::host::Applied;
-use crate::program::value::{Int, Value};
+use crate::program::value::{Entries, Int, Value};
 use std::cmp::Ordering;
+use std::sync::Arc;
 use tallow_ir::Dim;
 
 /// Most lists and tuples inside each other that are compared.
@@ -73,6 +74,8 @@ impl Evaluator<'_> {
 
     pub(crate) fn binary(&mut self, op: BinaryOp, a: Value, b: Value, span: Span) -> Eval {
         let (a, b) = (self.deref(a), self.deref(b));
+        let a = default_like(a, &b);
+        let b = default_like(b, &a);
         if let (Value::Host(_), _) | (_, Value::Host(_)) = (&a, &b) {
             if self.is_tensor(&a) || self.is_tensor(&b) {
                 return self.tensor_binary(op, &a, &b, span);
@@ -157,9 +160,18 @@ impl Evaluator<'_> {
         Ok(match (a, b) {
             (Value::Ref(place), _) => self.equal_at(&place.load(), b, span, depth + 1)?,
             (_, Value::Ref(place)) => self.equal_at(a, &place.load(), span, depth + 1)?,
+            (Value::Default, other) if !matches!(other, Value::Default) => {
+                self.equal_at(&default_like(Value::Default, other), other, span, depth + 1)?
+            }
+            (other, Value::Default) if !matches!(other, Value::Default) => {
+                self.equal_at(other, &default_like(Value::Default, other), span, depth + 1)?
+            }
             (Value::Unit, Value::Unit) => true,
             (Value::Bool(x), Value::Bool(y)) => x == y,
             (Value::Int(x), Value::Int(y)) => x.value == y.value,
+            (Value::Range(x), Value::Range(y)) => {
+                x.start.value == y.start.value && x.end.map(|e| e.value) == y.end.map(|e| e.value)
+            }
             (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => number(a) == number(b),
             (Value::Char(x), Value::Char(y)) => x == y,
             (Value::Str(x), Value::Str(y)) => x == y,
@@ -235,6 +247,26 @@ impl Evaluator<'_> {
                     }
                 }
                 Some(x.len().cmp(&y.len()))
+            }
+            (Value::Struct(x), Value::Struct(y)) if x.name == y.name => {
+                if &*x.name == "Reverse" {
+                    return self.order_at(&y.fields[0].1, &x.fields[0].1, span, depth + 1);
+                }
+                let place = |variant: &Option<Arc<str>>| {
+                    let en = self.tree.enums.iter().find(|e| e.name.text == x.name)?;
+                    en.variants.iter().position(|v| Some(&v.name.text) == variant.as_ref())
+                };
+                match place(&x.variant).cmp(&place(&y.variant)) {
+                    Ordering::Equal => {}
+                    other => return Ok(Some(other)),
+                }
+                for ((_, v), (_, w)) in x.fields.iter().zip(&y.fields) {
+                    match self.order_at(v, w, span, depth + 1)? {
+                        Some(Ordering::Equal) => {}
+                        other => return Ok(other),
+                    }
+                }
+                Some(Ordering::Equal)
             }
             (Value::Option(None), Value::Option(None)) => Some(Ordering::Equal),
             (Value::Option(None), Value::Option(Some(_))) => Some(Ordering::Less),
@@ -406,18 +438,66 @@ impl Evaluator<'_> {
         }
     }
 
-    /// `value` where a type is written: integers take its width, numbers become real ones.
-    pub(super) fn as_type(&mut self, value: Value, ty: &Type, span: Span) -> Eval {
+    /// `value` where a type is written: integers take its width, numbers become real ones, and a list what `collect`
+    /// makes of its elements.
+    pub(crate) fn as_type(&mut self, value: Value, ty: &Type, span: Span) -> Eval {
         match (&ty.kind, &value) {
+            (TypeKind::Inferred | TypeKind::Opaque, _) => Ok(value),
+            (_, Value::Default) => self.default_of(ty, span, 0),
             (TypeKind::Named(name, _), Value::Int(n)) => match (IntType::from_name(name), &**name) {
                 (Some(int), _) if n.ty.is_none() => self.int(Some(n.value), Some(int), "a literal", span),
                 (None, "f32" | "f64") if n.ty.is_none() => Ok(Value::Float(n.value as f64)),
                 _ => Ok(value),
             },
-            (TypeKind::Named(name, args), Value::List(items)) if &**name == "Vec" && args.len() == 1 => {
-                self.each_as_type(value.clone(), items, &args[0], span)
+            (TypeKind::Named(name, args), Value::List(items)) => match (&**name, args.as_slice()) {
+                ("Vec" | "VecDeque", [of]) => self.each_as_type(value.clone(), items, of, span),
+                ("Box" | "Rc" | "Arc", [of]) => self.as_type(value, of, span),
+                _ => self.collected_as(&items.clone(), ty, span),
+            },
+            (TypeKind::Named(name, args), Value::Option(Some(inner))) if matches!(&**name, "Option" | "Result") => {
+                match args.first() {
+                    Some(of) => Ok(Value::some(self.as_type(inner[0].clone(), of, span)?)),
+                    None => Ok(value),
+                }
+            }
+            (TypeKind::Named(name, args), Value::Map(map)) => {
+                let (key, of) = match args.as_slice() {
+                    [key, of] => (key, Some(of)),
+                    [key] => (key, None),
+                    _ => return Ok(value),
+                };
+                let sorted = matches!(&**name, "BTreeMap" | "BTreeSet");
+                let open = |v: &Value| matches!(v, Value::Int(Int { ty: None, .. }) | Value::List(_) | Value::Tuple(_));
+                if sorted == map.sorted && !map.values().any(|(k, v)| open(k) || open(v)) {
+                    return Ok(value);
+                }
+                let mut out = Entries::new(sorted, map.set);
+                for (hashed, (shown, value)) in map.iter() {
+                    let shown = self.as_type(shown.clone(), key, span)?;
+                    let value = match of {
+                        Some(of) => self.as_type(value.clone(), of, span)?,
+                        None => value.clone(),
+                    };
+                    out.put(hashed.clone(), shown, value);
+                }
+                Ok(Value::Map(Arc::new(out)))
             }
             (TypeKind::Slice(of), Value::List(items)) => self.each_as_type(value.clone(), items, of, span),
+            (TypeKind::Array(of, n), Value::Iter(iter)) => {
+                let n = self.eval(*n)?;
+                let n = self.known_size(&n, span)?;
+                let mut out = Vec::new();
+                while out.len() < n
+                    && let Some(item) = self.next(iter, span)?
+                {
+                    self.make(1, span)?;
+                    out.push(item);
+                }
+                {
+                    let list = Value::list(out.clone());
+                    self.each_as_type(list, &out, of, span)
+                }
+            }
             (TypeKind::Array(of, _), Value::List(items)) => self.each_as_type(value.clone(), items, of, span),
             (TypeKind::Tuple(types), Value::Tuple(items)) if types.len() == items.len() => {
                 let mut out = Vec::with_capacity(items.len());
@@ -432,7 +512,13 @@ impl Evaluator<'_> {
     }
 
     fn each_as_type(&mut self, list: Value, items: &[Value], ty: &Type, span: Span) -> Eval {
-        let changes = |v: &Value| matches!(v, Value::Int(Int { ty: None, .. }) | Value::List(_) | Value::Tuple(_));
+        let changes = |v: &Value| {
+            let inside = matches!(
+                v,
+                Value::List(_) | Value::Tuple(_) | Value::Map(_) | Value::Option(Some(_)) | Value::Default
+            );
+            inside || matches!(v, Value::Int(Int { ty: None, .. }))
+        };
         if !items.iter().any(changes) || matches!(ty.kind, TypeKind::Inferred) {
             return Ok(list);
         }
@@ -441,6 +527,18 @@ impl Evaluator<'_> {
             out.push(self.as_type(item.clone(), ty, span)?);
         }
         Ok(Value::list(out))
+    }
+}
+
+/// A default without a type, beside a value that tells it.
+fn default_like(value: Value, other: &Value) -> Value {
+    match (value, other) {
+        (Value::Default, Value::Int(n)) => Value::Int(Int { value: 0, ty: n.ty }),
+        (Value::Default, Value::Float(_)) => Value::Float(0.0),
+        (Value::Default, Value::Str(_)) => Value::str(""),
+        (Value::Default, Value::Bool(_)) => Value::Bool(false),
+        (Value::Default, Value::List(_)) => Value::list(Vec::new()),
+        (value, _) => value,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Calls: functions of the program, closures, associated functions and methods.
 
+use super::place::Located;
 use super::{Eval, Evaluator, Flow, Frame, MAX_CALLS, free};
 use crate::nearest::nearest;
 use crate::program::ast::{ExprId, ExprKind, Name, Span, Type};
@@ -35,6 +36,7 @@ impl Evaluator<'_> {
     fn construct(&mut self, name: &Name, args: &[ExprId]) -> Eval<Option<Value>> {
         match (&*name.text, args) {
             ("Some" | "Ok", [value]) => Ok(Some(Value::some(self.eval(*value)?))),
+            ("Reverse", [value]) => Ok(Some(Value::reversed(self.eval(*value)?))),
             ("Err", [value]) => {
                 self.eval(*value)?;
                 Ok(Some(Value::none()))
@@ -266,17 +268,21 @@ impl Evaluator<'_> {
         args: &[ExprId],
         span: Span,
     ) -> Eval {
-        let place = self.place(receiver)?;
-        let value = match &place {
-            Some(place) => match place.load() {
-                Value::Poison => return Err(Flow::Poisoned),
-                Value::Host(id) if self.run.is_some() => self.resolve(id)?,
-                value => value,
-            },
-            None => self.eval(receiver)?,
+        let part = match super::ordinary::changes_part(&name.text) {
+            true => self.part(receiver)?,
+            false => None,
         };
-        let place = place.unwrap_or_else(|| Place::variable(Cell::new(value.clone())));
-        let value = self.deref(value);
+        let located = match part {
+            Some(part) => Located::Is(part),
+            None => self.locate(receiver)?,
+        };
+        let (place, value) = match located {
+            Located::At(place) => {
+                let value = self.loaded(&place)?;
+                (place, value)
+            }
+            Located::Is(value) => (Place::variable(Cell::new(value.clone())), value),
+        };
         let values = self.eval_all(args)?;
         let spans = args.iter().map(|&id| self.span(id)).collect::<Vec<_>>();
         let args = Args::new(None, values, &spans, name.span, span);
@@ -299,11 +305,17 @@ impl Evaluator<'_> {
             && let Some(&index) = self.functions.get(&(Some(of.name.clone()), name.text.clone()))
         {
             let tree = self.tree;
-            let mutable = tree.functions[index]
-                .params
-                .first()
-                .is_some_and(|p| matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. }));
-            let this = if mutable { Value::Ref(Arc::new(place)) } else { value };
+            let mutable = tree.functions[index].params.first().is_some_and(|p| {
+                matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. })
+            });
+            // A copy of the struct would have its parts copied when they change.
+            let this = match mutable {
+                true => {
+                    drop(value);
+                    Value::Ref(Arc::new(place))
+                }
+                false => value,
+            };
             let mut all = vec![this];
             all.append(&mut args.values);
             return self.call_function(index, all, name.span, span);
@@ -321,9 +333,8 @@ impl Evaluator<'_> {
         {
             return self.host_method(&place, value, name, types, args, span);
         }
-        let changes = free::CHANGING.contains(&&*name.text);
-        if changes && let Some(result) = super::ordinary::change(self, &place, &value, name, &args, span) {
-            return result;
+        if super::ordinary::changes(&value, &name.text) {
+            return super::ordinary::change(self, &place, value, name, types, &args, span);
         }
         if self.run.is_none() && args.values.iter().any(|v| matches!(v, Value::Host(_))) {
             let mut operands = vec![value];

@@ -185,8 +185,9 @@ impl Evaluator<'_> {
 
     pub(super) fn match_expr(&mut self, id: ExprId, of: ExprId, arms: &[Arm], span: Span) -> Eval {
         let value = self.eval(of)?;
-        match value {
+        match self.deref(value.clone()) {
             Value::Host(_) => return self.residual(id),
+            Value::Poison => return Err(Flow::Poisoned),
             Value::Tensor(_) | Value::Sampled(_) | Value::Stop(_) => {
                 let d = Diagnostic::new(Code::RunTimeBranch, self.span(of), format!("`match` on {}", value.kind()));
                 return Err(d.label("known only when running").help("use `if` and comparisons").into());
@@ -226,8 +227,8 @@ impl Evaluator<'_> {
         body: ExprId,
         span: Span,
     ) -> Eval {
-        let walked = self.eval(iter)?;
-        let walked = self.deref(walked);
+        let given = self.eval(iter)?;
+        let walked = self.deref(given.clone());
         if self.is_host(&walked) {
             return self.residual(id);
         }
@@ -248,7 +249,7 @@ impl Evaluator<'_> {
             }
             Value::Range(Range { start, end: None, .. }) => Walk::Range(start, None, false),
             Value::Range(Range { start, end: Some(end), chars, .. }) => Walk::Range(start, Some(end.value), chars),
-            other => Walk::Iter(self.iterate(other, self.span(iter))?),
+            _ => Walk::Iter(self.iterate(given, self.span(iter))?),
         };
         let mut rounds = 0usize;
         let layers = self.walks_layers(&source, pattern);

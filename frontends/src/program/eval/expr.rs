@@ -5,7 +5,7 @@ use crate::program::ast::{ExprId, ExprKind, IntType, Literal, MacroKind, Name, S
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::host::Applied;
-use crate::program::value::{Closure, Int, MissingKey, Range, StructValue, Value};
+use crate::program::value::{Int, MissingKey, Range, StructValue, Value};
 use std::sync::Arc;
 
 impl Evaluator<'_> {
@@ -27,7 +27,10 @@ impl Evaluator<'_> {
             }
             ExprKind::Call(callee, args) => self.call(*callee, args, span),
             ExprKind::Method { receiver, name, types, args } => self.method_call(*receiver, name, types, args, span),
-            ExprKind::Unary(UnaryOp::Deref, of) => self.eval(*of),
+            ExprKind::Unary(UnaryOp::Deref, of) => {
+                let value = self.eval(*of)?;
+                Ok(self.deref(value))
+            }
             ExprKind::Unary(op, of) => {
                 let value = self.eval(*of)?;
                 self.unary(*op, value, span)
@@ -39,12 +42,7 @@ impl Evaluator<'_> {
                 let value = self.eval(*value)?;
                 self.assign(*place, value)
             }
-            ExprKind::AssignOp(op, place, value) => {
-                let right = self.eval(*value)?;
-                let left = self.eval(*place)?;
-                let result = self.binary(*op, left, right, span)?;
-                self.assign(*place, result)
-            }
+            ExprKind::AssignOp(op, place, value) => self.assign_op(*op, *place, *value, span),
             ExprKind::Cast(of, ty) => {
                 let value = self.eval(*of)?;
                 self.cast(value, ty, span)
@@ -81,9 +79,7 @@ impl Evaluator<'_> {
                 Err(Flow::Return(value))
             }
             ExprKind::Closure { params, body } => {
-                let captured = self.frame().vars.clone();
-                let params: Arc<[_]> = params.clone().into();
-                Ok(Value::Closure(Arc::new(Closure { params, body: *body, captured })))
+                Ok(self.closure(params, *body))
             }
             ExprKind::Tuple(items) => match items.is_empty() {
                 true => Ok(Value::Unit),
@@ -117,6 +113,8 @@ impl Evaluator<'_> {
     /// `x.name` of a value.
     pub(crate) fn field(&mut self, value: &Value, name: &Name, span: Span) -> Eval {
         match value {
+            Value::Ref(place) => self.field(&place.load(), name, span),
+            Value::Poison => Err(Flow::Poisoned),
             Value::Struct(of) => match of.fields.iter().find(|(n, _)| *n == name.text) {
                 Some((_, Value::Poison)) => Err(Flow::Poisoned),
                 Some((_, field)) => Ok(field.clone()),
@@ -134,6 +132,7 @@ impl Evaluator<'_> {
                 }
             },
             Value::Config(table) => {
+                self.note_key(table, &name.text);
                 if let Some(found) = table.keys.get(&name.text) {
                     return Ok(found.clone());
                 }

@@ -30,16 +30,18 @@ mod pattern;
 mod place;
 mod text;
 
-use super::ast::{ExprId, Span, Tree};
+use super::ast::{ExprId, Param, Span, Tree};
 use super::build::Build;
 use super::codes::Code;
 use super::diagnostic::Diagnostic;
 use super::host::HostRun;
-use super::value::{Cell, Value};
+use super::value::{Cell, Closure, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use control::Walk;
+pub(crate) use expr::missing_key;
+pub use ordinary::TABLES as METHODS;
 
 /// Most statements, calls, rounds of loops and elements of iterators.
 pub const MAX_STEPS: u64 = 4_000_000;
@@ -51,6 +53,8 @@ const MAX_DEPTH: usize = 24_000;
 pub const MAX_LENGTH: usize = 1 << 24;
 /// Most elements and bytes that a run may make in all.
 const MAX_MADE: usize = 1 << 26;
+/// Elements that are copied or compared at once for one step.
+const WORK_OF_A_STEP: u64 = 64;
 /// Most errors before the evaluator gives up.
 const MAX_ERRORS: usize = 100;
 /// Stack of the thread that parses and evaluates.
@@ -106,6 +110,8 @@ pub struct Evaluator<'t> {
     depth: usize,
     /// The rounds of the loops around, outermost first: names of values tell them.
     pub(crate) rounds: Vec<i128>,
+    /// The names that closures read, by their bodies.
+    read: HashMap<ExprId, Arc<indexmap::IndexSet<Arc<str>>>>,
 }
 
 impl<'t> Evaluator<'t> {
@@ -126,6 +132,7 @@ impl<'t> Evaluator<'t> {
             made: 0,
             depth: 0,
             rounds: Vec::new(),
+            read: HashMap::new(),
         }
     }
 
@@ -156,6 +163,12 @@ impl<'t> Evaluator<'t> {
         let what = if n > MAX_LENGTH { format!("a value of {n} elements") } else { "more elements in all".to_owned() };
         let d = Diagnostic::new(Code::Memory, span, format!("{what}; at most {most} are possible"));
         self.abort(d)
+    }
+
+    /// Counts work on many elements or bytes at once, which costs far less for each than a step.
+    pub(crate) fn work(&mut self, n: usize, span: Span) -> Eval<()> {
+        self.steps = self.steps.saturating_add(n as u64 / WORK_OF_A_STEP);
+        self.tick(span)
     }
 
     /// Reports an error after which nothing goes on.
@@ -209,6 +222,16 @@ impl<'t> Evaluator<'t> {
         self.frame().vars.push((name, Cell::new(value)));
     }
 
+    /// A closure over the variables that it reads.
+    fn closure(&mut self, params: &[Param], body: ExprId) -> Value {
+        let tree = self.tree;
+        let names = self.read.entry(body).or_insert_with(|| Arc::new(free::read(tree, body))).clone();
+        let wanted = |name: &str| names.contains(name) || name == "Self" || name == "self";
+        let vars = &self.frame().vars;
+        let captured = vars.iter().filter(|(name, _)| wanted(name)).cloned().collect();
+        Value::Closure(Arc::new(Closure { params: params.into(), body, captured }))
+    }
+
     /// Runs `f`, then forgets the variables that it made.
     pub(crate) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Eval<T>) -> Eval<T> {
         let (depth, bound) = (self.frames.len(), self.frame().vars.len());
@@ -221,18 +244,18 @@ impl<'t> Evaluator<'t> {
     /// An expression, by value. References are followed.
     pub(crate) fn eval(&mut self, id: ExprId) -> Eval {
         self.depth += 1;
-        let result = if self.depth > MAX_DEPTH {
-            let d = Diagnostic::new(Code::CallDepth, self.span(id), "expressions and calls are nested too deeply")
-                .help("split long chains with `let`, or end the recursion earlier");
-            self.abort(d)
-        } else {
-            self.expr(id)
-        };
+        let result = if self.depth > MAX_DEPTH { self.too_deep(self.span(id)) } else { self.expr(id) };
         self.depth -= 1;
         match result? {
             Value::Poison => Err(Flow::Poisoned),
             value => Ok(value),
         }
+    }
+
+    fn too_deep<T>(&mut self, span: Span) -> Eval<T> {
+        let d = Diagnostic::new(Code::CallDepth, span, "expressions and calls are nested too deeply")
+            .help("split long chains with `let`, or end the recursion earlier");
+        self.abort(d)
     }
 
     /// Several expressions; all are evaluated before the first failure is given back, so that each

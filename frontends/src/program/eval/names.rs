@@ -136,6 +136,9 @@ impl<'t> Evaluator<'t> {
         if let Some(value) = number_constant(&owner, &name.text) {
             return Ok(value);
         }
+        if let Some(value) = super::ordinary::ordering_constant(&owner, &name.text) {
+            return Ok(value);
+        }
         if let Some(value) = self.constant(&name.text)? {
             return Ok(value);
         }

@@ -5,7 +5,7 @@ use crate::program::ast::{Literal, Name, Pattern, PatternKind};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::host::Applied;
-use crate::program::value::Value;
+use crate::program::value::{Place, Step, Value};
 use std::sync::Arc;
 
 impl Evaluator<'_> {
@@ -44,12 +44,16 @@ impl Evaluator<'_> {
             PatternKind::Path(path) => self.matches_path(path, value, pattern),
             PatternKind::TupleStruct(path, inner) => self.matches_tuple_struct(path, inner, value, pattern),
             PatternKind::Struct { path, fields, .. } => {
+                let place = referred(&value);
                 let Value::Struct(of) = self.deref(value) else { return Ok(false) };
                 if !names_variant(path, &of.name, of.variant.as_deref()) {
                     return Ok(false);
                 }
                 for (name, inner) in fields {
-                    let field = self.field(&Value::Struct(of.clone()), name, name.span)?;
+                    let mut field = self.field(&Value::Struct(of.clone()), name, name.span)?;
+                    if let Some(place) = &place {
+                        field = Value::Ref(Arc::new(place.step(Step::Field(name.text.clone()))));
+                    }
                     if !self.matches(inner, field)? {
                         return Ok(false);
                     }
@@ -73,6 +77,7 @@ impl Evaluator<'_> {
 
     fn matches_path(&mut self, path: &[Name], value: Value, pattern: &Pattern) -> Eval<bool> {
         let Some(last) = path.last() else { return Ok(false) };
+        let value = self.deref(value);
         if path.len() == 1 && &*last.text == "None" {
             return Ok(matches!(value, Value::Option(None) | Value::Missing(_)));
         }
@@ -94,29 +99,47 @@ impl Evaluator<'_> {
         if path.len() == 1
             && let ("Some" | "Ok", [inner]) = (last, inner)
         {
-            return match value {
-                Value::Option(Some(value)) => self.matches(inner, value[0].clone()),
+            let place = referred(&value);
+            return match self.deref(value) {
+                Value::Option(Some(value)) => {
+                    let whole = place.map(|place| Value::Ref(Arc::new(place.step(Step::Element(0)))));
+                    self.matches(inner, whole.unwrap_or_else(|| value[0].clone()))
+                }
                 Value::Option(None) | Value::Missing(_) => Ok(false),
                 Value::Host(_) => Err(self.run_time_branch(pattern.span)),
+                Value::Poison => Err(super::Flow::Poisoned),
                 // A config key that is there.
                 present => self.matches(inner, present),
             };
         }
         if path.len() == 1 && last == "Err" {
-            return Ok(false);
+            return match (self.deref(value), inner) {
+                // What went wrong is not kept.
+                (Value::Option(None) | Value::Missing(_), [inner]) => self.matches(inner, Value::Unit),
+                _ => Ok(false),
+            };
         }
+        let place = referred(&value);
         let Value::Struct(of) = self.deref(value) else { return Ok(false) };
         if !names_variant(path, &of.name, of.variant.as_deref()) {
             return Ok(false);
         }
-        let fields = of.fields.iter().map(|(_, v)| v.clone()).collect();
+        let part = |(name, v): &(Arc<str>, Value)| match &place {
+            Some(place) => Value::Ref(Arc::new(place.step(Step::Field(name.clone())))),
+            None => v.clone(),
+        };
+        let fields = of.fields.iter().map(part).collect();
         self.matches_sequence(inner, Value::tuple(fields), pattern)
     }
 
     fn matches_sequence(&mut self, inner: &[Pattern], value: Value, pattern: &Pattern) -> Eval<bool> {
+        let place = referred(&value);
         let value = self.deref(value);
         let items: Vec<Value> = match &value {
-            Value::List(items) | Value::Tuple(items) => items.to_vec(),
+            Value::List(items) | Value::Tuple(items) => match &place {
+                Some(place) => (0..items.len()).map(|i| Value::Ref(Arc::new(place.step(Step::Element(i))))).collect(),
+                None => items.to_vec(),
+            },
             Value::Unit => Vec::new(),
             Value::TopK { values, index } => vec![Value::Tensor(*values), Value::Tensor(*index)],
             Value::Host(_) => {
@@ -185,6 +208,14 @@ impl Evaluator<'_> {
             _ => None,
         };
         order.ok_or_else(|| self.mismatch(value, "a number or character of the range", pattern.span))
+    }
+}
+
+/// The place that a reference refers to.
+fn referred(value: &Value) -> Option<Arc<Place>> {
+    match value {
+        Value::Ref(place) => Some(place.clone()),
+        _ => None,
     }
 }
 

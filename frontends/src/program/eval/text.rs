@@ -5,7 +5,7 @@ use crate::program::ast::{ExprId, FormatSpec, MacroKind, Piece, Span};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::host::Applied;
-use crate::program::value::{Key, Value};
+use crate::program::value::Value;
 use std::fmt::Write as _;
 
 /// Most lists and structs inside each other that are written out.
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
         if len > super::MAX_LENGTH { self.make(len, span) } else { Ok(()) }
     }
 
-    fn shown(&mut self, value: &Value, spec: &FormatSpec, span: Span) -> Eval<String> {
+    pub(crate) fn shown(&mut self, value: &Value, spec: &FormatSpec, span: Span) -> Eval<String> {
         let mut out = String::new();
         let debug = spec.kind == Some('?');
         match (value, spec.kind) {
@@ -145,6 +145,13 @@ impl Evaluator<'_> {
             Value::Tuple(items) if debug => each(self, out, "(", if items.len() == 1 { ",)" } else { ")" }, items)?,
             Value::Option(None) if debug => out.push_str("None"),
             Value::Option(Some(item)) if debug => each(self, out, "Some(", ")", item)?,
+            // What `to_uppercase` of a character gives.
+            Value::Iter(iter) if !debug => {
+                let copy = self.copy_iter(iter, span, 0, &mut |_, value| Ok(value))?;
+                for item in self.drain(&copy, span)? {
+                    self.write_value(out, &item, spec, false, span, depth + 1)?;
+                }
+            }
             Value::Range(range) if debug => {
                 let _ = write!(out, "{}..", range.start.value);
                 if let Some(end) = range.end {
@@ -295,16 +302,5 @@ pub(crate) fn brief(value: &Value) -> String {
             inner => brief(&inner),
         },
         other => other.kind().to_owned(),
-    }
-}
-
-/// A key of a map as a value.
-pub(crate) fn key_value(key: &Key) -> Value {
-    match key {
-        Key::Int(n) => Value::int(*n),
-        Key::Bool(b) => Value::Bool(*b),
-        Key::Char(c) => Value::Char(*c),
-        Key::Str(text) => Value::Str(text.clone()),
-        Key::List(items) => Value::list(items.iter().map(key_value).collect()),
     }
 }

@@ -42,7 +42,7 @@ impl Parser<'_> {
                     self.advance();
                 }
             }
-            self.open.clear();
+            self.leave(0);
         }
         self.check_types();
         self.check_names();
@@ -282,6 +282,9 @@ impl Parser<'_> {
         for name in std::mem::take(&mut self.named) {
             if known(&name.text) {
                 continue;
+            }
+            if self.is_full() {
+                return;
             }
             let own = match &*name.text {
                 "u32" | "usize" | "i32" | "u64" | "i64" | "int" => Some("U32"),

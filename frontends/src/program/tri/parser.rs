@@ -24,8 +24,10 @@ pub struct Parser<'a> {
     at: usize,
     errors: Vec<Diagnostic>,
     depth: usize,
-    /// Brackets that are open: their tokens.
-    pub(super) open: Vec<usize>,
+    /// Brackets that are open.
+    pub(super) open: usize,
+    /// Which of them are `{`, by their number among the open ones.
+    braces: Vec<usize>,
     /// Whether line ends say nothing, inside `(` and `[`.
     pub(super) free: bool,
     /// Whether `Name {` begins a struct: not before the block of an `if` or loop.
@@ -54,7 +56,8 @@ impl<'a> Parser<'a> {
             at: 0,
             errors,
             depth: 0,
-            open: Vec::new(),
+            open: 0,
+            braces: Vec::new(),
             free: false,
             structs: true,
             suspect: None,
@@ -109,9 +112,13 @@ impl<'a> Parser<'a> {
             self.at += 1;
         }
         match token.kind {
-            Kind::Sign(Sign::ParenOpen | Sign::BracketOpen | Sign::BraceOpen) => self.open.push(self.at - 1),
+            Kind::Sign(Sign::ParenOpen | Sign::BracketOpen) => self.open += 1,
+            Kind::Sign(Sign::BraceOpen) => {
+                self.braces.push(self.open);
+                self.open += 1;
+            }
             Kind::Sign(Sign::ParenClose | Sign::BracketClose | Sign::BraceClose) => {
-                self.open.pop();
+                self.leave(self.open.saturating_sub(1));
             }
             _ => {}
         }
@@ -156,9 +163,14 @@ impl<'a> Parser<'a> {
         Name { text: self.text(token).into(), span: token.span() }
     }
 
+    /// Whether no more errors are kept.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
     /// Adds an error.
     pub fn error(&mut self, error: Diagnostic) {
-        if self.errors.len() < MAX_ERRORS {
+        if !self.is_full() {
             self.errors.push(error);
         }
     }
@@ -293,22 +305,22 @@ impl<'a> Parser<'a> {
     pub fn skip_statement(&mut self, open: usize) {
         loop {
             let token = self.token();
-            let inside = self.open.len() > open;
+            let inside = self.open > open;
             match token.kind {
                 Kind::End => return,
                 // Nothing of these stands inside brackets.
                 Kind::Key(key) if token.fresh && (begins_item(key) || (!inside && begins_statement(key))) => {
-                    self.open.truncate(open);
+                    self.leave(open);
                     return;
                 }
                 Kind::Key(Key::Let) if token.fresh && !self.in_block(open) => {
-                    self.open.truncate(open);
+                    self.leave(open);
                     return;
                 }
                 Kind::Sign(Sign::BraceClose) if !inside => return,
                 // It closes the block, and a `(` or `[` before it was left open.
                 Kind::Sign(Sign::BraceClose) if !self.in_block(open) => {
-                    self.open.truncate(open);
+                    self.leave(open);
                     return;
                 }
                 Kind::Sign(Sign::Semicolon) if !inside => {
@@ -323,10 +335,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a `{` was opened since `open` brackets were.
+    /// Whether a `{` was opened since `open` brackets were, and is open.
     fn in_block(&self, open: usize) -> bool {
-        let all = self.open.get(open..).unwrap_or(&[]);
-        all.iter().any(|&i| self.tokens.get(i).is_some_and(|t| t.kind == Kind::Sign(Sign::BraceOpen)))
+        self.braces.last().is_some_and(|&brace| brace >= open)
+    }
+
+    /// Takes the brackets past the first `open` for closed.
+    pub fn leave(&mut self, open: usize) {
+        self.open = open;
+        while self.braces.pop_if(|brace| *brace >= open).is_some() {}
     }
 
     /// Skips to where the next item may begin.
@@ -338,7 +355,7 @@ impl<'a> Parser<'a> {
                 Kind::Key(key)
                     if token.fresh
                         && (begins_item(key) || key == Key::Const)
-                        && (self.open.is_empty() || self.indent(token) == 0) =>
+                        && (self.open == 0 || self.indent(token) == 0) =>
                 {
                     break;
                 }
@@ -347,7 +364,7 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        self.open.clear();
+        self.leave(0);
     }
 
     /// The white space before the first token of the line of a token.
@@ -361,9 +378,9 @@ impl<'a> Parser<'a> {
         self.tree.add(kind, span)
     }
 
-    /// All of an expression.
-    pub fn span_of(&self, id: ExprId) -> Span {
-        self.tree.expr(id).span
+    /// All of an expression, with the brackets around it.
+    pub fn whole(&self, id: ExprId) -> Span {
+        self.brackets.get(&id).copied().unwrap_or_else(|| self.tree.expr(id).span)
     }
 }
 

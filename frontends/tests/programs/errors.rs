@@ -1,0 +1,24 @@
+//! Faulty programs: the diagnostics of each stand beside it.
+
+use crate::{compiled, config, files, golden};
+
+const CONFIG: &str = r#"
+[architecture]
+hidden_size = 8
+layer_types = ["full", "window"]
+"#;
+
+#[test]
+fn faults_are_named() {
+    for file in files("errors", &["rs", "tri", "txt"]) {
+        if file.extension().is_some_and(|e| e == "txt") {
+            continue;
+        }
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let source = std::fs::read_to_string(&file).unwrap();
+        match compiled(&source, name, &config(CONFIG)) {
+            Ok(_) => panic!("{name} compiles"),
+            Err(error) => golden(&file.with_extension("txt"), &format!("{error}\n")),
+        }
+    }
+}
