@@ -25,7 +25,8 @@ const CONFIG: &str = "model_type = \"test\"\n[architecture]\nhidden_size = 4\n";
 
 /// A program whose `forward` takes `params` and does `body`.
 fn program(params: &str, body: &str) -> Result<Module, String> {
-    let source = format!("use cyb::nn::{{Tensor, Weights}};\n\npub fn forward({params}) -> Tensor {{\n    {body}\n}}\n");
+    let source =
+        format!("use cyb::nn::{{Tensor, Weights}};\n\npub fn forward({params}) -> Tensor {{\n    {body}\n}}\n");
     let index: indexmap::IndexMap<String, Vec<u64>> =
         [("a.weight".to_owned(), vec![3, 4]), ("a.bias".to_owned(), vec![3])].into_iter().collect();
     let config = Config::parse(CONFIG).unwrap();
@@ -112,7 +113,11 @@ fn activations() {
     check("x.log_softmax() - x.softmax().log()", s, &[0.0; 6]);
     // Gates: the fused operations are their products.
     check("x.silu().mul(&y.expand([2, 3])) - x.sigmoid().mul(&x).mul(&y)", s, &[0.0; 6]);
-    check("y.expand([2, 3]).mul(&x.gelu())", s, &[1.682_689_5, -0.091_000_5, 1.497_975_1, 0.691_462_5, 0.0, -0.079_327_6]);
+    check(
+        "y.expand([2, 3]).mul(&x.gelu())",
+        s,
+        &[1.682_689_5, -0.091_000_5, 1.497_975_1, 0.691_462_5, 0.0, -0.079_327_6],
+    );
 }
 
 #[test]
@@ -190,6 +195,27 @@ fn sums_means_and_rows() {
 }
 
 #[test]
+fn sizes_that_only_running_tells_are_numbers() {
+    let run = |body: &str| {
+        let graph =
+            program("x: &Tensor", &format!("let x = x.reshape([-1, 2]);\n    {body}")).unwrap().graphs[MAIN].clone();
+        let options = ProgramOptions { engine: Engine::Reference, threads: 1, ..ProgramOptions::default() };
+        let program = Program::new(&verify(graph).unwrap(), Arc::new(NoWeights), options).unwrap();
+        let x = tensor(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[3, 2]);
+        values(
+            &Session::new(Arc::new(program)).run(&[("x".into(), x)], Rows::All).unwrap()[0]
+                .1
+                .to_dtype(DType::F32)
+                .unwrap(),
+        )
+    };
+    assert_eq!(run("x.sum(0).div(x.len())"), [3.0, 4.0]);
+    assert_eq!(run("x.sum(0) / x.len()"), [3.0, 4.0]);
+    assert_eq!(run("let [n, d] = x.shape();\n    Tensor::arange(n).mul(d).sub(n)"), [-3.0, -1.0, 1.0]);
+    assert_eq!(run("x.len() - Tensor::arange(x.len())"), [3.0, 2.0, 1.0]);
+}
+
+#[test]
 fn attention_in_all_its_forms() {
     let numbers = |n: usize, by: f32| (0..n).map(|i| (i as f32 * by).sin()).collect::<Vec<_>>();
     // 2 queries and 3 keys, 2 heads of 2.
@@ -216,15 +242,18 @@ fn attention_in_all_its_forms() {
     }
     // Three tokens to themselves, of which none sees a later one, and queries, keys and values side by side.
     let x = tensor(&numbers(36, 0.9), &[3, 12]);
-    let causal = outputs("let [q, k, v] = x.chunk(3, 1);\n    Tensor::causal_attention(&q, &k, &v, 2, 2)", &x, &x).remove(0);
+    let causal =
+        outputs("let [q, k, v] = x.chunk(3, 1);\n    Tensor::causal_attention(&q, &k, &v, 2, 2)", &x, &x).remove(0);
     let by_mask = "let [q, k, v] = x.chunk(3, 1);
     let place = Tensor::arange(3);
     let mask = place.unsqueeze(0).le(&place.unsqueeze(1)).select_from(0.0, f32::NEG_INFINITY);
     Tensor::attention(&q, &k, &v, 2, 2, &mask)";
     near("causal", &causal, &[3, 4], &outputs(by_mask, &x, &x)[0].1);
-    let batched = "let [q, k, v] = x.unsqueeze(0).chunk(3, 2);\n    Tensor::causal_attention(&q, &k, &v, 2, 2).squeeze(0)";
+    let batched =
+        "let [q, k, v] = x.unsqueeze(0).chunk(3, 2);\n    Tensor::causal_attention(&q, &k, &v, 2, 2).squeeze(0)";
     near("causal with a batch", &outputs(batched, &x, &x)[0], &[3, 4], &causal.1);
-    let both = "let [q, k, v] = x.chunk(3, 1);\n    Tensor::attention(&q, &k, &v, 2, 2) - Tensor::self_attention(&x, 2, 2)";
+    let both =
+        "let [q, k, v] = x.chunk(3, 1);\n    Tensor::attention(&q, &k, &v, 2, 2) - Tensor::self_attention(&x, 2, 2)";
     near("self_attention", &outputs(both, &x, &x)[0], &[3, 4], &[0.0; 12]);
     // The first token is not turned.
     let turned = outputs("Tensor::rope(&x, 4, 10000.0)", &x, &x).remove(0);
@@ -240,7 +269,8 @@ fn sound() {
     let rows = outputs("x.expand_by_durations(&y)", &x, &durations).remove(0);
     near("rows", &rows, &[3, 2], &[1.0, 2.0, 1.0, 2.0, 5.0, 6.0]);
     // Twice the same durations give one size, so that the results add up.
-    let twice = "let c = x.transpose().unsqueeze(0);\n    c.expand_by_durations(&y).add(&c.neg().expand_by_durations(&y))";
+    let twice =
+        "let c = x.transpose().unsqueeze(0);\n    c.expand_by_durations(&y).add(&c.neg().expand_by_durations(&y))";
     near("twice", &outputs(twice, &x, &durations)[0], &[1, 2, 3], &[0.0; 6]);
     let whole = "x.expand_by_durations(&y.cast(\"i64\"))";
     assert_eq!(outputs(whole, &x, &durations)[0], rows);

@@ -96,7 +96,12 @@ impl Case {
     }
 
     /// The inputs of a graph, by its names for them; `made` has those that come from another graph.
-    fn given(&self, module: &Module, graph: &Graph, made: &[(String, Tensor)]) -> Result<Vec<(String, Tensor)>, String> {
+    fn given(
+        &self,
+        module: &Module,
+        graph: &Graph,
+        made: &[(String, Tensor)],
+    ) -> Result<Vec<(String, Tensor)>, String> {
         let mut found = Vec::new();
         for (name, _) in graph.inputs().filter(|(n, _)| *n != tallow::ir::POS) {
             let ids = || module.inputs.iter().filter(|i| i.kind == InputKind::Ids).any(|i| i.name == name);
@@ -170,7 +175,8 @@ impl Case {
                 }
             } else {
                 let ints = |t: &Tensor| t.flatten_all().unwrap().to_dtype(tallow::executor::DType::I64).unwrap();
-                let (found, wanted) = (ints(tensor).to_vec1::<i64>().unwrap(), ints(reference).to_vec1::<i64>().unwrap());
+                let (found, wanted) =
+                    (ints(tensor).to_vec1::<i64>().unwrap(), ints(reference).to_vec1::<i64>().unwrap());
                 if found != wanted {
                     return Err(format!("`{name}` is {found:?}, expected {wanted:?}"));
                 }
@@ -335,8 +341,7 @@ fn round_trips(graph: &Graph) -> Result<(), String> {
 #[test]
 fn programs_give_what_their_references_give() {
     let wanted = std::env::var("TALLOW_PROGRAM").unwrap_or_default();
-    let mut folders: Vec<_> =
-        std::fs::read_dir(folder("tests/programs")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut folders: Vec<_> = std::fs::read_dir(folder("tests/programs")).unwrap().map(|e| e.unwrap().path()).collect();
     folders.sort();
     let (mut failed, mut run) = (Vec::new(), 0);
     for path in folders {

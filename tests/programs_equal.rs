@@ -87,3 +87,114 @@ fn the_storyteller_is_the_decoder_program() {
         assert_eq!(fault(source, language, &file), None);
     }
 }
+
+/// Sizes of an invented qwen3.
+#[derive(Clone, Copy)]
+struct Sizes {
+    hidden: u64,
+    layers: u64,
+    heads: u64,
+    kv_heads: u64,
+    head_dim: u64,
+    wide: u64,
+    vocab: u64,
+}
+
+impl Sizes {
+    fn config(&self) -> tallow::format::Config {
+        let Sizes { hidden, layers, heads, kv_heads, head_dim, wide, vocab } = self;
+        let text = format!(
+            "model_type = \"qwen3\"\n[architecture]\nhidden_size = {hidden}\nnum_hidden_layers = {layers}\n\
+             num_attention_heads = {heads}\nnum_key_value_heads = {kv_heads}\nhead_dim = {head_dim}\n\
+             intermediate_size = {wide}\nvocab_size = {vocab}\nrms_norm_eps = 1000000\nrope_theta = 1000000\n\
+             max_position_embeddings = 64\ntie_word_embeddings = false\n\
+             [sampling]\ntemperature = 700\ntop_p = 900\nscale = 1000\n"
+        );
+        tallow::format::Config::parse(&text).unwrap()
+    }
+
+    fn tensors(&self) -> indexmap::IndexMap<String, Vec<u64>> {
+        let Sizes { hidden, layers, heads, kv_heads, head_dim, wide, vocab } = *self;
+        let mut all = vec![("model.embed_tokens".to_owned(), vec![vocab, hidden])];
+        for i in 0..layers {
+            for (part, shape) in [
+                ("input_layernorm", vec![hidden]),
+                ("self_attn.q_proj", vec![heads * head_dim, hidden]),
+                ("self_attn.k_proj", vec![kv_heads * head_dim, hidden]),
+                ("self_attn.v_proj", vec![kv_heads * head_dim, hidden]),
+                ("self_attn.q_norm", vec![head_dim]),
+                ("self_attn.k_norm", vec![head_dim]),
+                ("self_attn.o_proj", vec![hidden, heads * head_dim]),
+                ("post_attention_layernorm", vec![hidden]),
+                ("mlp.gate_proj", vec![wide, hidden]),
+                ("mlp.up_proj", vec![wide, hidden]),
+                ("mlp.down_proj", vec![hidden, wide]),
+            ] {
+                all.push((format!("model.layers.{i}.{part}"), shape));
+            }
+        }
+        all.push(("model.norm".to_owned(), vec![hidden]));
+        all.push(("lm_head".to_owned(), vec![vocab, hidden]));
+        all.into_iter().map(|(name, shape)| (format!("{name}.weight"), shape)).collect()
+    }
+
+    fn compile(&self, source: &str, language: Language) -> Module {
+        let (config, tensors) = (self.config(), self.tensors());
+        program::compile(source, language, "program", &config, Some(&tensors), Options::default())
+            .unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+#[test]
+fn another_config_is_another_model() {
+    let large = Sizes { hidden: 24, layers: 5, heads: 6, kv_heads: 2, head_dim: 8, wide: 40, vocab: 70 };
+    let small = Sizes { hidden: 16, layers: 2, heads: 2, kv_heads: 1, head_dim: 4, wide: 20, vocab: 30 };
+    for (source, language) in [(RS, Language::Rs), (TRI, Language::Tri), (SEED, Language::Tri)] {
+        let sizes = [large, small].map(|sizes| {
+            let module = sizes.compile(source, language);
+            let family = families::build(&sizes.config(), &sizes.tensors()).unwrap();
+            assert!(graphs_equal(module.main().unwrap(), &family.graph), "{}", text(module.main().unwrap()));
+            let sampling = module.driver.as_ref().unwrap().sampling.clone();
+            assert_eq!((sampling.temperature, sampling.p), (0.7, 0.9));
+            module.main().unwrap().len()
+        });
+        // Beside the layers there are ids, position, embeddings, the last norm and the head.
+        assert_eq!((sizes[0] - sizes[1]) % 3, 0);
+        assert!(sizes[0] > 2 * sizes[1] - 12, "{sizes:?}");
+    }
+    // The last layer alone is another: it must be in the tensors.
+    let more = Sizes { layers: 3, ..small };
+    let error =
+        program::compile(RS, Language::Rs, "program", &more.config(), Some(&small.tensors()), Options::default());
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("model.layers.2.input_layernorm.weight"), "{message}");
+    assert!(!message.contains("model.layers.1."), "{message}");
+}
+
+#[test]
+fn norms_of_heads_that_a_program_writes_itself_are_not_applied_twice() {
+    let small = Sizes { hidden: 16, layers: 2, heads: 2, kv_heads: 1, head_dim: 4, wide: 20, vocab: 30 };
+    let norms = |source: &str| {
+        let module = small.compile(source, Language::Rs);
+        let graph = module.main().unwrap();
+        let norm = |id: &tallow::ir::NodeId| {
+            matches!(graph.node(*id).kind, tallow::ir::NodeKind::Op(tallow::ir::Op::RmsNorm { .. }))
+        };
+        graph.nodes().filter(norm).count()
+    };
+    let call = "Tensor::flash_attention(&q, &k, &v, heads, kv_heads, size)";
+    let own = "let normed = |x: &Tensor, part: &str| {
+        let gain = w.get(format!(\"{layer}.self_attn.{part}_norm\"));
+        x.reshape([-1, x.shape()[1] / size, size]).rms_norm(&gain, a.rms_norm_eps).reshape([-1, x.shape()[1]])
+    };
+    let (q, k) = (normed(&q, \"q\"), normed(&k, \"k\"));
+    let mixed = ";
+    let literal = RS.replace(&format!("let mixed = {call}"), &format!("{own}{call}"));
+    assert_ne!(literal, RS);
+    assert_eq!(norms(RS), 9);
+    assert_eq!(norms(&literal), 9);
+    // A part of a wider product is found, too.
+    let part = RS.replace(call, "Tensor::flash_attention(&q.reshape([-1, heads * size]).slice(1, 0, heads * size), &k, &v, heads, kv_heads, size)");
+    assert_ne!(part, RS);
+    assert_eq!(norms(&part), 9);
+}

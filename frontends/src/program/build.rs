@@ -270,6 +270,7 @@ impl<'t> Evaluator<'t> {
                 let shape = [values.len() as i64];
                 self.filled(dtype, &shape, values, span)
             }
+            Value::Size(dim) => self.size_number(dim, span),
             Value::Sampled(sampled) => self.sampled_node(*sampled, span),
             Value::Counter(counter) => self.counter_node(*counter, span),
             Value::Tokens => self.token_input(span),
@@ -554,7 +555,7 @@ impl<'t> Evaluator<'t> {
 
     /// Two operands, a number in the element type of the other.
     pub(crate) fn pair(&mut self, a: &Value, b: &Value, span: Span) -> Eval<(Node, Node)> {
-        let number = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_));
+        let number = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_) | Value::Size(_));
         match (number(a), number(b)) {
             (false, true) => {
                 let x = self.to_node(a, span)?;
@@ -578,7 +579,10 @@ impl<'t> Evaluator<'t> {
         let x = match value {
             Value::Int(n) => n.value as f32,
             Value::Float(x) => *x as f32,
-            _ => 0.0,
+            other => {
+                let number = self.to_node(other, span)?;
+                return if dtype == DType::I64 { Ok(number) } else { self.op(Op::Cast { dtype }, &[number], span) };
+            }
         };
         self.filled(dtype, &[], vec![x], span)
     }

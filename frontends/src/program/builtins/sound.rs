@@ -89,7 +89,11 @@ fn expand_by_durations(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     };
     let rows = &ty.shape.dims()[axis];
     if counts.shape.dims() != [rows.clone()] || counts.dtype == DType::Bool {
-        let d = Diagnostic::new(Code::Shape, a.at(0), format!("durations are {counts}, and {rows} of them are needed: `[{rows}]`"));
+        let d = Diagnostic::new(
+            Code::Shape,
+            a.at(0),
+            format!("durations are {counts}, and {rows} of them are needed: `[{rows}]`"),
+        );
         let d = d.label(format!("what is repeated is {ty}"));
         return Err(d.help("`durations.reshape([-1])` drops dimensions of 1").into());
     }
