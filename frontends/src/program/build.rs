@@ -428,9 +428,11 @@ impl<'t> Evaluator<'t> {
     }
 
     fn missing_weight(&self, name: &str, shape: Option<&[i64]>, span: Span) -> Flow {
-        let of = shape.map(|s| format!(" of the shape {s:?}")).unwrap_or_default();
-        let d = Diagnostic::new(Code::MissingWeight, span, format!("the model has no tensor `{name}`{of}"))
-            .label("not in the tensor index");
+        let label = match shape {
+            Some(shape) => format!("not in the tensor index; one of the shape {shape:?} is needed"),
+            None => "not in the tensor index".to_owned(),
+        };
+        let d = Diagnostic::new(Code::MissingWeight, span, format!("the model has no tensor `{name}`")).label(label);
         let names = self.build.as_ref().and_then(|b| b.tensors).map(TensorShapes::names).unwrap_or_default();
         // The nearest among names that share their end or their beginning comes first.
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
