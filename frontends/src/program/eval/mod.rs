@@ -201,7 +201,7 @@ impl<'t> Evaluator<'t> {
 
     /// Notes the error of a failed piece of program; what else the failure asks for is given back.
     fn settle(&mut self, flow: Flow) -> Eval<()> {
-        self.failures += 1;
+        self.failures += u64::from(matches!(flow, Flow::Error(_) | Flow::Poisoned));
         match flow {
             Flow::Error(d) if self.run.is_none() => {
                 self.report(*d);
