@@ -78,7 +78,10 @@ fn evaluate(
     let function = &tree.functions[entry];
     let Some(args) = arguments(&mut e, function) else { return Err(sorted(e.errors)) };
     let result = e.call_function(entry, args, function.name.span, function.name.span);
-    e.check_roles();
+    // A product that an attention did not take because of another mistake is none.
+    if e.errors.is_empty() && result.is_ok() {
+        e.check_roles();
+    }
     let value = match result {
         Ok(value) => value,
         Err(super::eval::Flow::Error(d)) => {

@@ -340,7 +340,11 @@ impl Evaluator<'_> {
             }
             other => {
                 let d = Diagnostic::new(Code::Type, span, format!("expected {wanted}, found {}", other.kind()));
-                d.label(format!("this is {}", other.kind())).into()
+                let d = d.label(format!("this is {}", other.kind()));
+                match other {
+                    Value::Option(_) => d.help("`unwrap_or(default)` or `if let Some(x) = …` gives what is in it").into(),
+                    _ => d.into(),
+                }
             }
         }
     }
