@@ -66,9 +66,9 @@ fn evaluate(
         let near = crate::nearest::nearest("forward", &names)
             .and_then(|near| tree.functions.iter().find(|f| &*f.name.text == near));
         return Err(vec![match near {
-            Some(near) => Diagnostic { span: near.name.span, ..d }
-                .label("is this meant to be it?")
-                .help("name it `forward`"),
+            Some(near) => {
+                Diagnostic { span: near.name.span, ..d }.label("is this meant to be it?").help("name it `forward`")
+            }
             None => d.help("add `pub fn forward(…)`, which takes the inputs, the config and the weights"),
         }]);
     };
@@ -244,11 +244,15 @@ fn finish(
             }
         }
     }
-    let first_only: Vec<Node> = build.masks.iter().filter(|(_, (_, m))| !m.first.is_empty()).map(|(&node, _)| node).collect();
+    let first_only: Vec<Node> =
+        build.masks.iter().filter(|(_, (_, m))| !m.first.is_empty()).map(|(&node, _)| node).collect();
     if let Some(node) = split::reaches(&build.graph, &outputs, &first_only) {
         let at = build.spans.get(&node.node.index()).copied().unwrap_or(span);
         let d = Diagnostic::new(Code::Generation, at, "what is not the first token is known to a driver alone");
-        return Err(vec![d.label("read by tensor code").help("sample these logits and give the token to `tok.decode`, or to the list of tokens")]);
+        return Err(vec![
+            d.label("read by tensor code")
+                .help("sample these logits and give the token to `tok.decode`, or to the list of tokens"),
+        ]);
     }
     let tokens = driver.is_some().then_some(build.tokens).flatten();
     let parts = split::split(&build.graph, &outputs, tokens.filter(|_| generated_needs_split(&build.graph)))
@@ -353,9 +357,11 @@ fn collect(
             out.insert(if logits { "logits".to_owned() } else { pick(0, "output".to_owned()) }, node);
         }
         Value::Unit => {
-            let d = Diagnostic::new(Code::NoResult, span, "`forward` gives nothing")
-                .help("end it with a tensor, or with decoded text, without a semicolon");
-            return Err(d.into());
+            let help = match e.tree.language {
+                Language::Rs => "end it with a tensor, or with decoded text, without a semicolon",
+                Language::Tri => "end it with `io.bpe_decode(token, output)`",
+            };
+            return Err(Diagnostic::new(Code::NoResult, span, "`forward` gives nothing").help(help).into());
         }
         Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::Char(_) => return Ok(None),
         other => {
@@ -411,6 +417,26 @@ impl Evaluator<'_> {
                 }
                 Value::Struct(Arc::new(out))
             }
+            Value::Weights
+            | Value::Tokenizer
+            | Value::Config(_)
+            | Value::Closure(_)
+            | Value::Function(_)
+            | Value::Builtin(..)
+            | Value::Tri(_)
+            | Value::Sampled(_)
+            | Value::Decoded
+            | Value::Generated => {
+                let d = Diagnostic::new(
+                    Code::NoResult,
+                    span,
+                    format!("{} is a part of what `forward` gives", value.kind()),
+                );
+                return Err(d
+                    .help("the parts of a result are tensors, or values made from run-time text and `to_vec`")
+                    .into());
+            }
+            Value::Missing(_) => return Err(self.mismatch(value, "a value", span)),
             other => other.clone(),
         })
     }

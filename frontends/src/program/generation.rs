@@ -65,6 +65,8 @@ pub struct Generation {
     current: Option<usize>,
     /// The token that the body samples.
     pub sampled: Option<usize>,
+    /// The tokens that conditions ask about, with their places.
+    asked: Vec<(usize, Span)>,
     pushed: bool,
     /// Ids that end the loop.
     pub stop: Vec<u32>,
@@ -267,6 +269,7 @@ impl Evaluator<'_> {
             counters,
             current: None,
             sampled: None,
+            asked: Vec::new(),
             pushed: false,
             stop: Vec::new(),
             reached: Vec::new(),
@@ -323,6 +326,11 @@ impl Evaluator<'_> {
                 format!("no sampled token is appended to `{}` in every round", generation.list),
             );
             return Err(d.help("push the token after the comparison that ends the loop").into());
+        }
+        if let Some((_, at)) = generation.asked.iter().find(|(token, _)| Some(*token) != generation.sampled) {
+            let d =
+                Diagnostic::new(Code::Generation, *at, "this asks about another token than the one that is appended");
+            return Err(d.help("a round samples one token, which is compared and appended").into());
         }
         // How much each counter grows in a round.
         let mut steps = vec![None; generation.counters.len()];
@@ -458,6 +466,9 @@ impl Evaluator<'_> {
                 Some(Ok(Value::Counter(Counter { variable: LENGTH, add })))
             }
             (Value::List(items), "contains") if matches!(args.values.first(), Some(Value::Sampled(_))) => {
+                if let Some(Value::Sampled(sampled)) = args.values.first() {
+                    self.note_asked(*sampled, span);
+                }
                 let mut tokens = Vec::new();
                 for item in items.iter() {
                     match self.token_id(item, span) {
@@ -476,7 +487,9 @@ impl Evaluator<'_> {
                     format!("`{}` of tokens that are known only when running", name.text),
                 );
                 let help = match value {
-                    Value::Generated => "after the loop the tokens can only be decoded; end the loop where they are enough",
+                    Value::Generated => {
+                        "after the loop the tokens can only be decoded; end the loop where they are enough"
+                    }
                     _ => "tokens are embedded, counted with `len`, appended to with `push`, and decoded",
                 };
                 Some(Err(d.help(help).into()))
@@ -533,12 +546,20 @@ impl Evaluator<'_> {
         Err(Diagnostic::new(Code::Generation, span, "a number that grows from token to token in tensor code").into())
     }
 
+    /// Notes that a condition is about a token.
+    fn note_asked(&mut self, sampled: usize, span: Span) {
+        if let Some(generation) = self.build.as_mut().and_then(|b| b.generation.as_mut()).filter(|g| g.active) {
+            generation.asked.push((sampled, span));
+        }
+    }
+
     /// Operators on sampled tokens, counters and conditions on them.
     pub(super) fn token_binary(&mut self, op: BinaryOp, a: &Value, b: &Value, span: Span) -> Eval {
         match (op, a, b) {
-            (BinaryOp::Eq | BinaryOp::Ne, Value::Sampled(_), other)
-            | (BinaryOp::Eq | BinaryOp::Ne, other, Value::Sampled(_)) => {
+            (BinaryOp::Eq | BinaryOp::Ne, Value::Sampled(sampled), other)
+            | (BinaryOp::Eq | BinaryOp::Ne, other, Value::Sampled(sampled)) => {
                 let token = self.token_id(other, span)?;
+                self.note_asked(*sampled, span);
                 let stop = Stop { tokens: vec![token], reached: Vec::new(), negated: op == BinaryOp::Ne };
                 Ok(Value::Stop(stop))
             }

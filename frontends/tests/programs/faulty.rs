@@ -162,5 +162,8 @@ fn the_page_of_errors_is_current() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "docs/errors.md is stale; run `TALLOW_BLESS=1 cargo test -p tallow-frontends --test programs`");
+    assert!(
+        written == page,
+        "docs/errors.md is stale; run `TALLOW_BLESS=1 cargo test -p tallow-frontends --test programs`"
+    );
 }

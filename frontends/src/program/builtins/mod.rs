@@ -331,7 +331,10 @@ impl Args {
         match usize::try_from(from_start) {
             Ok(axis) if axis < rank => Ok(axis),
             _ => {
-                let message = format!("there is no dimension {axis} in a tensor of {rank} dimension{}", if rank == 1 { "" } else { "s" });
+                let message = format!(
+                    "there is no dimension {axis} in a tensor of {rank} dimension{}",
+                    if rank == 1 { "" } else { "s" }
+                );
                 let d = Diagnostic::new(Code::Axis, self.at(i), message).label("no such dimension");
                 Err(d.help("dimensions count from 0; negative numbers count from the end").into())
             }

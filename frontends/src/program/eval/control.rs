@@ -97,7 +97,12 @@ impl Evaluator<'_> {
                 Err(d.help("end it with `return`, `break`, `continue` or `panic!`").into())
             }
             None => {
-                let message = format!("this pattern does not match {}", value.kind());
+                let message = match (&pattern.kind, &value) {
+                    (PatternKind::Slice(parts), Value::List(items)) => {
+                        format!("a pattern of {} parts for a list of {}", parts.len(), items.len())
+                    }
+                    _ => format!("this pattern does not match {}", value.kind()),
+                };
                 Err(Diagnostic::new(Code::Pattern, pattern.span, message).label("does not match").into())
             }
         }
@@ -144,9 +149,13 @@ impl Evaluator<'_> {
             .filter_map(|name| self.lookup(&name).cloned().map(|cell| (name, cell.clone(), cell.get())))
             .collect();
         if let Some(leaving) = [Some(then), otherwise].into_iter().flatten().find(|&b| free::escapes(self.tree, b)) {
-            let d = Diagnostic::new(Code::RunTimeBranch, self.span(at), "this branch depends on a tensor, and leaves the code around it")
-                .label("known only when running")
-                .related(self.span(leaving), "leaves by `break`, `continue` or `return`");
+            let d = Diagnostic::new(
+                Code::RunTimeBranch,
+                self.span(at),
+                "this branch depends on a tensor, and leaves the code around it",
+            )
+            .label("known only when running")
+            .related(self.span(leaving), "leaves by `break`, `continue` or `return`");
             return Err(d.help("compute both branches and choose between their results; a loop over generated tokens ends by a comparison of the token").into());
         }
         let yes = self.eval(then)?;
@@ -305,10 +314,14 @@ impl Evaluator<'_> {
             if let Some((bound, at)) = bound
                 && rounds > bound
             {
-                let d = Diagnostic::new(Code::Bounded, at, format!("this loop runs more than {bound} round{}", if bound == 1 { "" } else { "s" }))
-                    .label(format!("promised here: {bound}"))
-                    .related(self.span(iter), "what it walks over")
-                    .help("raise the bound, or make the model smaller");
+                let d = Diagnostic::new(
+                    Code::Bounded,
+                    at,
+                    format!("this loop runs more than {bound} round{}", if bound == 1 { "" } else { "s" }),
+                )
+                .label(format!("promised here: {bound}"))
+                .related(self.span(iter), "what it walks over")
+                .help("raise the bound, or make the model smaller");
                 break Err(d.into());
             }
             self.tick(span)?;
@@ -379,7 +392,8 @@ impl Evaluator<'_> {
     fn endless_while(&self, condition: &Value, at: ExprId) -> Flow {
         let message = format!("the rounds of this loop depend on {}", condition.kind());
         let d = Diagnostic::new(Code::RunTimeLoop, self.span(at), message).label("known only when running");
-        d.help("give the loop a known number of rounds; one that generates text appends the sampled token to a list").into()
+        d.help("give the loop a known number of rounds; one that generates text appends the sampled token to a list")
+            .into()
     }
 
     pub(super) fn endless_loop(&mut self, _id: ExprId, label: Option<&Name>, body: ExprId, span: Span) -> Eval {

@@ -82,9 +82,7 @@ impl Evaluator<'_> {
                 };
                 Err(Flow::Return(value))
             }
-            ExprKind::Closure { params, body } => {
-                Ok(self.closure(params, *body))
-            }
+            ExprKind::Closure { params, body } => Ok(self.closure(params, *body)),
             ExprKind::Tuple(items) => match items.is_empty() {
                 true => Ok(Value::Unit),
                 false => Ok(Value::tuple(self.eval_all(items)?)),
@@ -320,6 +318,10 @@ impl Evaluator<'_> {
         match value {
             Value::Poison => Flow::Poisoned,
             Value::Missing(missing) => missing_key(missing).into(),
+            Value::Size(_) if !matches!(wanted, "an integer" | "a number" | "an index" | "a value") => {
+                let d = Diagnostic::new(Code::Type, span, format!("expected {wanted}, found {}", value.kind()));
+                d.label("this is a size").into()
+            }
             Value::Host(_) | Value::Size(_) | Value::Sampled(_) | Value::Stop(_) | Value::Counter(_) => {
                 let (code, help) = match value {
                     Value::Size(_) => (
@@ -342,7 +344,9 @@ impl Evaluator<'_> {
                 let d = Diagnostic::new(Code::Type, span, format!("expected {wanted}, found {}", other.kind()));
                 let d = d.label(format!("this is {}", other.kind()));
                 match other {
-                    Value::Option(_) => d.help("`unwrap_or(default)` or `if let Some(x) = …` gives what is in it").into(),
+                    Value::Option(_) => {
+                        d.help("`unwrap_or(default)` or `if let Some(x) = …` gives what is in it").into()
+                    }
                     _ => d.into(),
                 }
             }

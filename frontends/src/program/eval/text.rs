@@ -203,7 +203,9 @@ impl Evaluator<'_> {
                 d.help("write it with `{:?}`").into()
             }
             Value::Tensor(_) | Value::Input(_) => d.help("its sizes are known: `x.shape()`").into(),
-            Value::Sampled(_) | Value::Tokens | Value::Generated => d.help("`tok.decode` gives the text of tokens").into(),
+            Value::Sampled(_) | Value::Tokens | Value::Generated => {
+                d.help("`tok.decode` gives the text of tokens").into()
+            }
             _ => d.label("has no text while compiling").into(),
         }
     }

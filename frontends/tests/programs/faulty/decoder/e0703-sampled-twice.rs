@@ -1,0 +1,13 @@
+pub fn forward(text: &str, config: &Config, tok: &Tokenizer, w: &Weights) -> String {
+    let mut tokens = vec![config.tokenizer.bos_id];
+    loop {
+        let logits = w.linear(&w.embed("model.embed_tokens", &tokens, 8), "lm_head", 32).last();
+        let first = logits.sample_greedy();
+        let second = logits.sample_greedy();
+        tokens.push(first);
+        if second == 2 {
+            break;
+        }
+    }
+    tok.decode(&tokens)
+}
