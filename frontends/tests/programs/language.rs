@@ -37,8 +37,7 @@ fn programs_hold_what_they_assert() {
             Ok(other) => failures.push(format!("{name} gives {}", other.kind())),
             Err(error) => {
                 let list = vec![error];
-                let shown =
-                    tallow_frontends::program::Diagnostics { name: name.to_owned(), source: source.into(), list };
+                let shown = tallow_frontends::program::Diagnostics { name: name.to_owned(), source: source.into(), list };
                 failures.push(format!("{name} while running:\n{shown}"));
             }
         }
@@ -50,12 +49,8 @@ fn programs_hold_what_they_assert() {
 #[test]
 fn every_method_is_exercised() {
     let all: String = files("language", &["rs", "toml"]).iter().map(|f| std::fs::read_to_string(f).unwrap()).collect();
-    let called =
-        |name: &str| [format!(".{name}("), format!(".{name}::<"), format!("::{name}")].iter().any(|c| all.contains(c));
-    let missing: BTreeSet<&str> = METHODS
-        .iter()
-        .flat_map(|(_, table)| table.iter().map(|(name, _)| *name))
-        .filter(|name| !called(name))
-        .collect();
+    let called = |name: &str| [format!(".{name}("), format!(".{name}::<"), format!("::{name}")].iter().any(|c| all.contains(c));
+    let missing: BTreeSet<&str> =
+        METHODS.iter().flat_map(|(_, table)| table.iter().map(|(name, _)| *name)).filter(|name| !called(name)).collect();
     assert!(missing.is_empty(), "no program under language/ calls {missing:?}");
 }
