@@ -198,3 +198,33 @@ fn norms_of_heads_that_a_program_writes_itself_are_not_applied_twice() {
     assert_ne!(part, RS);
     assert_eq!(norms(&part), 9);
 }
+
+#[test]
+fn the_largest_logit_is_a_sampled_token() {
+    use tallow::frontends::program::module::Start;
+    use tallow::ir::ops::SampleMethod;
+    let small = Sizes { hidden: 16, layers: 2, heads: 2, kv_heads: 1, head_dim: 4, wide: 20, vocab: 30 };
+    let step = RS.replace("sample_top_p(s.top_p, s.temperature, s.scale)", "argmax()");
+    let ended = "    let next = logits.last().sample_top_p(s.top_p, s.temperature, s.scale);\n    tok.decode(next)\n";
+    let begun = "    let ids = tok.encode(text);\n";
+    for (before, start, after) in [
+        ("    let mut ids = tok.encode(text);\n    loop {\n", Start::Prompt, ""),
+        ("    let mut ids = vec![3, 1];\n    while ids.len() < 9 {\n", Start::Ids(vec![3, 1]), ""),
+        ("    let mut ids = vec![3, 1];\n    for i in 0..7 {\n", Start::Ids(vec![3, 1]), "ids.len();"),
+    ] {
+        let stop = "    let next = logits.last().argmax() as u32;\n    if next == 2 {\n        break;\n    }\n";
+        let push = format!("{stop}    ids.push(next);\n{after}    }}\n    tok.decode(&ids)\n");
+        let source = RS.replace(begun, before).replace(ended, &push);
+        let module = small.compile(&source, Language::Rs);
+        let driver = module.driver.as_ref().unwrap();
+        assert_eq!((driver.sampling.method, &driver.stop, &driver.start), (SampleMethod::Greedy, &vec![2], &start));
+        assert_eq!(driver.limit, (start != Start::Prompt).then_some(7));
+        assert!(graphs_equal(module.main().unwrap(), small.compile(RS, Language::Rs).main().unwrap()));
+    }
+    let driver = small.compile(&step, Language::Rs).driver.unwrap();
+    assert_eq!((driver.sampling.method, driver.start), (SampleMethod::Greedy, Start::Prompt));
+    // A list of other things is no list of tokens.
+    let other = RS.replace(begun, &format!("{begun}    let mut n = vec![1];\n    for i in 0..3 {{\n        n.push(i);\n    }}\n    assert!(n.len() == 4);\n"));
+    assert_ne!(other, RS);
+    small.compile(&other, Language::Rs);
+}

@@ -75,6 +75,8 @@ pub struct Generation {
     pub total: Option<usize>,
     /// Whether the body is being evaluated.
     active: bool,
+    /// Whether it samples by `argmax`.
+    by_argmax: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -88,26 +90,68 @@ struct CounterVariable {
 const LENGTH: usize = 0;
 
 impl Evaluator<'_> {
-    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens.
+    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens. Tokens are
+    /// sampled by a method of that name; or by `argmax`, where its result is appended to a list of ids.
     pub(super) fn token_list(&mut self, body: ExprId) -> Option<Arc<str>> {
         let build = self.build.as_ref()?;
-        if build.generation.as_ref().is_some_and(|g| g.active) || !self.samples(body) {
+        if build.generation.as_ref().is_some_and(|g| g.active) {
             return None;
         }
-        let mut found = None;
+        let sampled = self.samples(body);
+        // Ids are known to be tokens; a list of other things may hold them, too.
+        let (mut of_ids, mut other) = (None, None);
         free::walk(self.tree, body, |_, kind| {
-            if let ExprKind::Method { receiver, name, .. } = kind
-                && let "push" | "push_back" = &*name.text
-                && let Some(list) = self.variable(*receiver)
-                && self
-                    .lookup(&list)
-                    .map(|c| self.deref(c.get()))
-                    .is_some_and(|v| matches!(v, Value::List(_) | Value::Tokens))
-            {
-                found = Some(list);
+            let ExprKind::Method { receiver, name, args, .. } = kind else { return };
+            if !matches!(&*name.text, "push" | "push_back") || !(sampled || args.iter().any(|&a| self.likeliest(body, a))) {
+                return;
+            }
+            let Some(list) = self.variable(*receiver) else { return };
+            match self.lookup(&list).map(|c| self.deref(c.get())) {
+                Some(Value::Tokens) => of_ids = Some(list),
+                Some(Value::List(items)) if !items.is_empty() && items.iter().all(|v| matches!(v, Value::Int(_))) => {
+                    of_ids = Some(list);
+                }
+                Some(Value::List(_)) if sampled => other = Some(list),
+                _ => {}
             }
         });
+        of_ids.or(other)
+    }
+
+    /// Whether an expression in a loop's body is what `argmax` gives, or a variable that holds that.
+    fn likeliest(&self, body: ExprId, id: ExprId) -> bool {
+        let has_argmax = |id: ExprId| {
+            let mut found = false;
+            let is_it = |kind: &ExprKind| matches!(kind, ExprKind::Method { name, .. } if &*name.text == "argmax");
+            free::walk(self.tree, id, |_, kind| found |= is_it(kind));
+            found
+        };
+        let mut inner = id;
+        while let ExprKind::Cast(of, _) | ExprKind::Unary(_, of) | ExprKind::Ref { of, .. } = &self.tree.expr(inner).kind {
+            inner = *of;
+        }
+        let Some(name) = self.variable(inner) else { return has_argmax(id) };
+        let mut found = false;
+        free::walk(self.tree, body, |_, kind| match kind {
+            ExprKind::Block(block) => {
+                for statement in &block.statements {
+                    if let Statement::Let { pattern, value: Some(value), .. } = statement
+                        && free::bound(pattern).contains(&name)
+                    {
+                        found |= has_argmax(*value);
+                    }
+                }
+            }
+            ExprKind::Assign(to, value) if self.variable(*to).as_ref() == Some(&name) => found |= has_argmax(*value),
+            _ => {}
+        });
         found
+    }
+
+    /// Whether `argmax` of a row of logits is a sampled token here.
+    pub(crate) fn samples_by_argmax(&self) -> bool {
+        let generation = self.build.as_ref().and_then(|b| b.generation.as_ref());
+        generation.is_some_and(|g| g.active && g.by_argmax)
     }
 
     fn variable(&self, id: ExprId) -> Option<Arc<str>> {
@@ -223,6 +267,7 @@ impl Evaluator<'_> {
             before.push((name.clone(), cell, value));
         }
         place.with(|slot| *slot = Value::Tokens);
+        let by_argmax = !self.samples(body);
         let build = self.build(span)?;
         if build.generation.is_some() {
             let d = Diagnostic::new(Code::Generation, span, "a second loop over generated tokens");
@@ -240,6 +285,7 @@ impl Evaluator<'_> {
             limit,
             total: None,
             active: true,
+            by_argmax,
         });
         let errors = self.errors.len();
         let result = self.eval(body);

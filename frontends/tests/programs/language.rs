@@ -32,7 +32,7 @@ fn programs_hold_what_they_assert() {
         let Outcome::Value(value) = &module.outcome else { panic!("{name} gives no value") };
         assert!(!module.host.leaves(value).is_empty(), "{name} does not read its text");
         let leaf = |leaf: &Leaf| matches!(leaf, Leaf::Text(_)).then(text_value);
-        match module.host.run(value, &leaf, 1 << 20) {
+        match module.host.run(value, &leaf, &|_| None, 1 << 20) {
             Ok(Value::Bool(true)) => {}
             Ok(other) => failures.push(format!("{name} gives {}", other.kind())),
             Err(error) => {
