@@ -370,6 +370,10 @@ fn mistakes_are_passed_over_soon() {
             assert!(timed(&format!("{head}{}", line.repeat(10_000)), Language::Tri).is_err());
         }
     }
+    for odd in ["'a ", "“", "“a", "\"\n\\", "\\", "/*", "/* */", "é ", "`"] {
+        assert!(timed(&odd.repeat(200_000), Language::Tri).is_err());
+        let _ = timed(&odd.repeat(200_000), Language::Rs);
+    }
     for item in
         ["fn f() {}\n", "struct A { a: B, a: B }\n", "const A: B = 1;\n", "impl A { fn f() {} }\n", "use a::b;\n"]
     {
