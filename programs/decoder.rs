@@ -33,11 +33,22 @@ fn attention(h: &Tensor, layer: &str, config: &Config, w: &Weights) -> Tensor {
     w.linear(&mixed, format!("{layer}.self_attn.o_proj"), a.hidden_size)
 }
 
-/// down(silu(gate(x)) · up(x))
+/// down(act(gate(x)) · up(x)), with the activation of the config.
 fn feed_forward(h: &Tensor, layer: &str, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     let x = w.rmsnorm(h, format!("{layer}.post_attention_layernorm"), a.rms_norm_eps);
     let gate = w.linear(&x, format!("{layer}.mlp.gate_proj"), a.intermediate_size);
     let up = w.linear(&x, format!("{layer}.mlp.up_proj"), a.intermediate_size);
-    w.linear(&gate.silu().mul(&up), format!("{layer}.mlp.down_proj"), a.hidden_size)
+    let gate = activate(&gate, a.hidden_act.unwrap_or("silu"));
+    w.linear(&gate.mul(&up), format!("{layer}.mlp.down_proj"), a.hidden_size)
+}
+
+fn activate(x: &Tensor, act: &str) -> Tensor {
+    match act {
+        "silu" | "swish" => x.silu(),
+        "gelu" => x.gelu(),
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => x.gelu_tanh(),
+        "relu" => x.relu(),
+        _ => panic!("no such activation: {act}"),
+    }
 }

@@ -33,7 +33,7 @@ pub fn forward(features: &Tensor, config: &Config, w: &Weights) -> (Vec<f32>, Ve
 fn embed(features: &Tensor, config: &Config, w: &Weights) -> Tensor {
     let a = &config.architecture;
     let part = |name: &str| format!("{BASE}.embeddings.{name}");
-    let picture = features.reshape([1, 1, a.max_length, a.num_mel_bins]).transpose(2, 3);
+    let picture = features.reshape([a.max_length, a.num_mel_bins]).transpose().reshape([1, 1, a.num_mel_bins, a.max_length]);
     let strides = [a.frequency_stride, a.time_stride];
     let patches = w.conv2d(&picture, part("patch_embeddings.projection"), a.hidden_size, a.patch_size, strides, 0);
     let class = w.get(part("cls_token"));

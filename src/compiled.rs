@@ -1,9 +1,11 @@
 //! The program section of a model, compiled.
 
-use crate::{Error, Message, Model, Result};
+use crate::program::ProgramHost;
+use crate::{Error, Message, Model, Result, Tensor};
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{Program, ProgramOptions};
@@ -11,6 +13,7 @@ use tallow_format::{ModelFile, ProgramFormat, TensorIndex};
 use tallow_frontends::program::builtins::tri::ChatPiece;
 use tallow_frontends::program::module::{ENCODER, MAIN, Sampling, Start};
 use tallow_frontends::program::{self, Diagnostic, Diagnostics, Driver, Language, Module, Options};
+use tallow_frontends::program::value::Value;
 use tallow_ir::Graph;
 use tallow_ir::ops::SampleMethod;
 use tallow_ir::verify::{Verified, verify};
@@ -21,12 +24,19 @@ pub struct Compiled {
     pub module: Arc<Module>,
     /// The graph that runs once before a text, where there is one.
     pub(crate) once: Option<Arc<Program>>,
+    /// Its code on text and numbers.
+    pub(crate) host: Arc<ProgramHost>,
 }
 
 impl Compiled {
     /// How tokens are generated, where the program does.
     pub fn driver(&self) -> Option<&Driver> {
         self.module.driver.as_ref()
+    }
+
+    /// The plan of the graph that runs once before a text, where there is one.
+    pub fn once(&self) -> Option<&tallow_compiler::Plan> {
+        self.once.as_ref().map(|program| program.plan())
     }
 
     /// The ids of a conversation as the program's chat function writes it, up to where the answer begins.
@@ -65,15 +75,87 @@ impl Compiled {
 
     pub(crate) fn new(file: &Arc<ModelFile>, module: Module, options: ProgramOptions) -> Result<Self> {
         let module = Arc::new(module);
+        let source = file.program().map_or("", |(_, source)| source);
+        let words = Words { file: file.clone(), ids: OnceLock::new() };
+        let host = ProgramHost::new(module.clone(), format!("program of {}", file.label()), source);
+        let host = Arc::new(host.with_vocabulary(move |text| words.id(text)));
         let once = match module.graphs.get(ENCODER) {
             Some(graph) => {
                 let program = Program::new(&verified(file, graph.clone())?, file.clone(), options)?;
-                Some(Arc::new(program))
+                Some(Arc::new(program.with_host(host.clone())))
             }
             None => None,
         };
-        Ok(Compiled { module, once })
+        Ok(Compiled { module, once, host })
     }
+}
+
+/// The ids of tokens by their exact texts, read on first use.
+struct Words {
+    file: Arc<ModelFile>,
+    ids: OnceLock<HashMap<String, u32>>,
+}
+
+impl Words {
+    fn id(&self, text: &str) -> Option<u32> {
+        let ids = self.ids.get_or_init(|| {
+            let Ok(vocab) = self.file.vocab() else { return HashMap::new() };
+            (0..vocab.len() as u32).filter_map(|id| Some((vocab.token(id)?.to_owned(), id))).collect()
+        });
+        ids.get(text).copied()
+    }
+}
+
+/// What a program gives that generates no text.
+pub enum Answer {
+    /// Tensors by name.
+    Tensors(Vec<(String, Tensor)>),
+    /// A value that the program's own code made from them.
+    Value(serde_json::Value),
+}
+
+/// A value of a program as JSON: lists and tuples as arrays, structs and maps as objects. NaN and infinities are null.
+///
+/// # Errors
+/// A value that has no such form, or that is nested too deeply.
+pub(crate) fn json(value: &Value, depth: usize) -> std::result::Result<serde_json::Value, String> {
+    use serde_json::Value as Json;
+    if depth > 128 {
+        return Err("gave a value that is nested more than 128 deep".into());
+    }
+    let list = |items: &[Value]| items.iter().map(|v| json(v, depth + 1)).collect::<std::result::Result<Vec<_>, _>>();
+    Ok(match value {
+        Value::Unit | Value::Option(None) => Json::Null,
+        Value::Bool(b) => Json::from(*b),
+        Value::Int(n) => i64::try_from(n.value).map_or_else(|_| Json::from(n.value.to_string()), Json::from),
+        Value::Float(x) => Json::from(*x),
+        Value::Char(c) => Json::from(c.to_string()),
+        Value::Str(text) => Json::from(&**text),
+        Value::List(items) | Value::Tuple(items) => Json::Array(list(items)?),
+        Value::Option(Some(items)) => json(&items[0], depth + 1)?,
+        Value::Ref(place) => json(&place.load(), depth + 1)?,
+        Value::Struct(of) => {
+            let mut map = serde_json::Map::new();
+            if let Some(variant) = &of.variant {
+                map.insert("variant".into(), Json::from(&**variant));
+            }
+            for (name, field) in &of.fields {
+                map.insert(name.to_string(), json(field, depth + 1)?);
+            }
+            Json::Object(map)
+        }
+        Value::Map(entries) => {
+            let mut pairs = Vec::with_capacity(entries.len());
+            for (key, item) in entries.values() {
+                pairs.push(match item {
+                    Value::Unit => json(key, depth + 1)?,
+                    item => Json::Array(vec![json(key, depth + 1)?, json(item, depth + 1)?]),
+                });
+            }
+            Json::Array(pairs)
+        }
+        other => return Err(format!("gave {}, which is no answer", other.kind())),
+    })
 }
 
 /// Compiles the program section of a model.

@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use tallow_compiler::passes;
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
-use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
-use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions};
+use tallow_executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
+use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
-use tallow_frontends::program::Module;
+use tallow_frontends::program::{Module, Outcome};
+use tallow_frontends::program::build::InputKind;
 use tallow_ir::Graph;
 use tallow_ir::verify::{Verified, verify};
 
@@ -100,7 +101,10 @@ impl Model {
             program.context = context(&file)?;
         }
         let compiled = module.map(|module| Compiled::new(&file, module, program)).transpose()?;
-        let program = Program::new(&graph, file.clone(), program)?;
+        let mut program = Program::new(&graph, file.clone(), program)?;
+        if let Some(compiled) = &compiled {
+            program = program.with_host(compiled.host.clone());
+        }
         let end_ids = match file.config().tokenizer()?.eos_token {
             Some(_) => file.end_ids(&file.vocab()?)?,
             None => file.config().end_ids()?,
@@ -222,6 +226,45 @@ impl Model {
         Ok(self.inner.chat.get_or_init(|| chat).clone())
     }
 
+    /// The inputs that a text gives a program which generates none: ids where it encodes the text, and the text's bytes
+    /// where its own code reads them.
+    ///
+    /// # Errors
+    /// A program that takes no text, or other inputs beside it.
+    pub fn text_inputs(&self, text: &str) -> Result<Vec<(String, Tensor)>> {
+        let label = self.inner.file.label();
+        let Some(compiled) = self.compiled() else {
+            return Err(Error::Usage(format!("{label}: has no program that takes text")));
+        };
+        let inputs = &compiled.module.inputs;
+        let texts: Vec<&str> = inputs.iter().filter(|i| i.kind == InputKind::Text).map(|i| i.name.as_str()).collect();
+        if texts.len() != 1 || inputs.len() != 1 {
+            let signature = self.signature();
+            return Err(Error::Usage(format!("{label}: its program takes other inputs than one text: {signature}")));
+        }
+        let mut given = Vec::new();
+        for input in &self.inner.program.plan().inputs {
+            match input.name.as_str() {
+                "input_ids" => {
+                    let fault = |source| Error::Tokenizer { file: self.inner.file.label(), source };
+                    let options = EncodeOptions { add_special: true, parse_special: true };
+                    let ids = self.tokenizer()?.encode(text, options).map_err(fault)?;
+                    let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
+                    let count = ids.len();
+                    given.push(("input_ids".to_owned(), tensor(ids, count)?));
+                }
+                name if name == texts[0] => given.push((name.to_owned(), bytes(text)?)),
+                _ => {}
+            }
+        }
+        // Code that makes the answer may read the text, though the graph does not.
+        let by_code = matches!(compiled.module.outcome, Outcome::Value(_));
+        if by_code && !given.iter().any(|(name, _)| name == texts[0]) {
+            given.push((texts[0].to_owned(), bytes(text)?));
+        }
+        Ok(given)
+    }
+
     /// Whether conversations have a form: a chat template, or a chat function of the program that runs.
     pub fn has_chat(&self) -> Result<bool> {
         Ok(self.chat()?.is_some() || self.compiled().is_some_and(|c| c.module.chat.is_some()))
@@ -295,6 +338,15 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
             plain(family.graph, family.notes)
         }
     }
+}
+
+fn bytes(text: &str) -> Result<Tensor> {
+    tensor(text.bytes().map(i64::from).collect(), text.len())
+}
+
+fn tensor(values: Vec<i64>, count: usize) -> Result<Tensor> {
+    let made = Tensor::from_vec(values, count, &tallow_executor::Device::Cpu);
+    Ok(made.map_err(tallow_executor::ExecutorError::from)?)
 }
 
 /// The number of tokens that the config allows: its positions, or what its rotary scaling stretches

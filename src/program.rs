@@ -20,6 +20,8 @@ pub struct ProgramHost {
     source: Arc<str>,
     /// What the graphs declare of each function: element type and number of dimensions.
     declared: HashMap<String, (IrType, usize)>,
+    /// The id of a token by its exact text.
+    look_up: Box<dyn Fn(&str) -> Option<u32> + Send + Sync>,
 }
 
 impl ProgramHost {
@@ -33,7 +35,13 @@ impl ProgramHost {
                 }
             }
         }
-        ProgramHost { module, name: name.into(), source: source.into(), declared }
+        ProgramHost { module, name: name.into(), source: source.into(), declared, look_up: Box::new(|_| None) }
+    }
+
+    /// The same, with a vocabulary: the id of a token by its exact text.
+    pub fn with_vocabulary(mut self, look_up: impl Fn(&str) -> Option<u32> + Send + Sync + 'static) -> Self {
+        self.look_up = Box::new(look_up);
+        self
     }
 
     /// Computes a value of the program; `given` has what its leaves name: text as bytes, numbers as a tensor.
@@ -49,7 +57,7 @@ impl ProgramHost {
             leaves.push((leaf, bound));
         }
         let find = |leaf: &Leaf| leaves.iter().find(|(l, _)| l == leaf).map(|(_, v)| v.clone());
-        self.module.host.run(value, &find, MOST_STEPS).map_err(|d| self.shown(d))
+        self.module.host.run(value, &find, &*self.look_up, MOST_STEPS).map_err(|d| self.shown(d))
     }
 
     fn shown(&self, d: Diagnostic) -> String {

@@ -1,12 +1,12 @@
 //! A session: a conversation, or one text after another.
 
-use crate::compiled::Compiled;
+use crate::compiled::{self, Answer, Compiled};
 use crate::{Error, Generation, Model, Result};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
 use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{ExecutorError, Rows, Tensor};
-use tallow_frontends::program::Driver;
+use tallow_frontends::program::{Driver, Outcome};
 use tallow_frontends::program::module::Start;
 
 /// How to continue a text.
@@ -119,6 +119,30 @@ impl Session {
                 Err(Error::Usage(format!("{}: its program takes a prompt too", self.model.file().label())))
             }
         }
+    }
+
+    /// Runs a program that generates no text on its inputs.
+    ///
+    /// # Errors
+    /// Inputs that do not fit; a failure of the program's own code.
+    pub fn answer(&mut self, inputs: &[(String, Tensor)]) -> Result<Answer> {
+        let plan = self.model.program().plan();
+        let known: Vec<(String, Tensor)> =
+            inputs.iter().filter(|(name, _)| plan.inputs.iter().any(|i| i.name == *name)).cloned().collect();
+        let model = self.model.clone();
+        let value = match model.compiled().map(|c| (c, &c.module.outcome)) {
+            Some((compiled, Outcome::Value(value))) => Some((compiled, value)),
+            _ => None,
+        };
+        // Without code that reads the others too, an input that nothing takes is an error of the call.
+        let outputs = self.inner.run(if value.is_some() { &known } else { inputs }, Rows::All)?;
+        let Some((compiled, value)) = value else { return Ok(Answer::Tensors(outputs)) };
+        let given = |name: &str| {
+            inputs.iter().chain(&outputs).find(|(n, _)| n == name).map(|(_, tensor)| tensor.clone())
+        };
+        let fault = |cause: String| Error::Graph { file: model.file().label(), source: cause.into() };
+        let made = compiled.host.value(value, &given).map_err(fault)?;
+        Ok(Answer::Value(compiled::json(&made, 0).map_err(fault)?))
     }
 
     /// An error where inputs must be given first.

@@ -284,7 +284,8 @@ fn check_program(
     if !unread.is_empty() {
         warnings.push(format!("The program reads no such tensors: {}.", error::names(&unread, 8)));
     }
-    let idle = module.unread_keys(&config);
+    let mut idle = module.unread_keys(&config);
+    idle.retain(|key| !config::settings::is_harmless(key));
     if !idle.is_empty() {
         warnings.push(format!("The program reads no such settings: {}.", error::names(&idle, 12)));
     }

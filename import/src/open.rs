@@ -198,7 +198,14 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
             });
         }
     }
-    let tokenizer = tokenizer::json::read(path)?;
+    let tokenizer = match tokenizer::json::read(path) {
+        // Such a model works on ids, pictures or sound too.
+        Err(error) if by_program && error.is_unsupported() => {
+            config.warnings.push(format!("The tokenizer is not taken over, so that the model takes ids: {error}"));
+            None
+        }
+        read => read?,
+    };
     let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors), left_out)?;

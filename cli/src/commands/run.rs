@@ -12,8 +12,9 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use tallow::compiler::Plan;
+use tallow::compiled::Answer;
 use tallow::executor::ExecutorError;
+use tallow::frontends::program::module::Start;
 use tallow::ir::POS;
 use tallow::{Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 
@@ -76,22 +77,37 @@ impl Run {
         let (source, prompt) = arguments(&self.arguments)?;
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
+        let load = started.elapsed().as_secs_f64();
+        let driver = model.compiled().and_then(|c| c.driver());
         if !self.input.is_empty() {
-            if prompt.is_some() {
+            let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;
+            let wants_prompt = driver.is_some_and(|d| d.start == Start::Prompt);
+            if driver.is_some() && model.compiled().is_some_and(|c| c.once().is_some()) {
+                return self.run_text(&model, Some(&inputs), prompt.as_deref(), load, ui);
+            }
+            if prompt.is_some() && !wants_prompt {
                 bail!("give a PROMPT or --input, not both");
             }
-            return self.run_inputs(&model);
+            return self.run_inputs(&model, &inputs);
+        }
+        if model.compiled().is_some() && driver.is_none() {
+            let text = prompt.map_or_else(read_prompt, Ok)?;
+            return self.run_inputs(&model, &model.text_inputs(&text)?);
         }
         model.takes_text()?;
-        let prompt = match prompt {
-            Some(prompt) => prompt,
-            None => read_prompt()?,
-        };
-        let load = started.elapsed().as_secs_f64();
-        self.run_text(&model, &prompt, load, ui)
+        let prompt = prompt.map_or_else(read_prompt, Ok)?;
+        self.run_text(&model, None, Some(&prompt), load, ui)
     }
 
-    fn run_text(&self, model: &Model, prompt: &str, load: f64, ui: &Ui) -> Result<ExitCode> {
+    /// Text that goes on from a prompt, or from the inputs of a program.
+    fn run_text(
+        &self,
+        model: &Model,
+        inputs: Option<&[(String, Tensor)]>,
+        prompt: Option<&str>,
+        load: f64,
+        ui: &Ui,
+    ) -> Result<ExitCode> {
         let sampling = self.sampling.over(model)?;
         let options = GenerateOptions {
             sampling: Some(sampling),
@@ -101,10 +117,13 @@ impl Run {
             ignore_end: self.ignore_end,
         };
         let mut session = model.session()?;
-        let mut generation = match &self.system {
-            Some(system) => session
-                .reply(&[tallow::Message::new("system", system), tallow::Message::new("user", prompt)], &options)?,
-            None => session.generate_with(prompt, &options)?,
+        let mut generation = match (inputs, &self.system) {
+            (Some(inputs), _) => session.generate_from(inputs, prompt, &options)?,
+            (None, Some(system)) => {
+                let question = tallow::Message::new("user", prompt.unwrap_or_default());
+                session.reply(&[tallow::Message::new("system", system), question], &options)?
+            }
+            (None, None) => session.generate_with(prompt.unwrap_or_default(), &options)?,
         };
         let mut out = std::io::stdout().lock();
         let mut text = String::new();
@@ -165,9 +184,9 @@ impl Run {
         Ok(ExitCode::from(if ended == "interrupted" { 130 } else { 0 }))
     }
 
-    fn run_inputs(&self, model: &Model) -> Result<ExitCode> {
+    /// What the graph, or the program, gives for inputs.
+    fn run_inputs(&self, model: &Model, inputs: &[(String, Tensor)]) -> Result<ExitCode> {
         let plan = model.program().plan();
-        let inputs = self.input.iter().map(|text| given_input(text, plan)).collect::<Result<Vec<_>>>()?;
         if let Some(path) = &self.output {
             let names: Vec<_> = plan.outputs.iter().map(|(name, _)| name.as_str()).collect();
             for file in tensor_file::files(path, &names)? {
@@ -177,7 +196,18 @@ impl Run {
         let rows = if self.all_logits { Rows::All } else { Rows::Last };
         let mut session = model.session()?;
         session.set_seed(self.sampling.seed().unwrap_or(0));
-        let outputs = session.run(&inputs, rows)?;
+        let outputs = match model.compiled() {
+            Some(_) => match session.answer(inputs)? {
+                Answer::Tensors(outputs) => outputs,
+                Answer::Value(value) => {
+                    let mut out = std::io::stdout().lock();
+                    let text = if self.json { value.to_string() } else { format!("{value:#}") };
+                    writeln!(out, "{text}")?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            },
+            None => session.run(inputs, rows)?,
+        };
         let files = match &self.output {
             Some(path) => tensor_file::write(path, &outputs)?,
             None => Vec::new(),
@@ -199,14 +229,18 @@ impl Run {
     }
 }
 
-/// Name and tensor of `NAME=VALUE`, an input of `plan`.
-fn given_input(text: &str, plan: &Plan) -> Result<(String, Tensor)> {
+/// Name and tensor of `NAME=VALUE`, an input of what the model runs.
+fn given_input(text: &str, model: &Model) -> Result<(String, Tensor)> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     if name.is_empty() || value.is_empty() {
         bail!("--input {text}: expected NAME=FILE.npy, NAME=FILE.safetensors, NAME=1,2,3 or NAME=true,false");
     }
-    let declared = plan.inputs.iter().find(|input| input.name == name && name != POS).ok_or_else(|| {
-        let cause = format!("is no input of this graph; it takes {}", plan.signature());
+    let main = model.program().plan();
+    let once = model.compiled().and_then(|c| c.once());
+    let mut known = once.into_iter().chain([main]).flat_map(|plan| &plan.inputs);
+    let declared = known.find(|input| input.name == name && name != POS).ok_or_else(|| {
+        let signature = once.unwrap_or(main).signature();
+        let cause = format!("is no input of this graph; it takes {signature}");
         Error::Executor(ExecutorError::Input { name: name.to_owned(), cause })
     })?;
     Ok((name.to_owned(), tensor_file::input(name, value, &declared.ty)?))

@@ -9,7 +9,7 @@ use super::host::{Fragment, HostId, HostNode, Leaf};
 use super::value::{ConfigTable, Value};
 use crate::families::decoder::DecoderSpec;
 use crate::families::{TensorShapes, dtype_of};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tallow_format::Config;
 use tallow_ir::ops::{Comparison, Connective, Real, Text};
@@ -53,6 +53,8 @@ pub struct Build<'t> {
     pub decoder: Option<Arc<DecoderSpec>>,
     /// What `.tri` needs to know of values.
     pub roles: super::builtins::tri::Roles,
+    /// Dotted paths of the config keys that were asked for.
+    pub read_keys: BTreeSet<String>,
     /// Things worth telling.
     pub notes: Vec<String>,
 }
@@ -129,6 +131,7 @@ impl<'t> Build<'t> {
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
+            read_keys: BTreeSet::new(),
             notes: Vec::new(),
         }
     }
@@ -267,6 +270,7 @@ impl<'t> Evaluator<'t> {
                 let shape = [values.len() as i64];
                 self.filled(dtype, &shape, values, span)
             }
+            Value::Size(dim) => self.size_number(dim, span),
             Value::Sampled(sampled) => self.sampled_node(*sampled, span),
             Value::Counter(counter) => self.counter_node(*counter, span),
             Value::Tokens => self.token_input(span),
@@ -551,7 +555,7 @@ impl<'t> Evaluator<'t> {
 
     /// Two operands, a number in the element type of the other.
     pub(crate) fn pair(&mut self, a: &Value, b: &Value, span: Span) -> Eval<(Node, Node)> {
-        let number = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_));
+        let number = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_) | Value::Size(_));
         match (number(a), number(b)) {
             (false, true) => {
                 let x = self.to_node(a, span)?;
@@ -575,7 +579,10 @@ impl<'t> Evaluator<'t> {
         let x = match value {
             Value::Int(n) => n.value as f32,
             Value::Float(x) => *x as f32,
-            _ => 0.0,
+            other => {
+                let number = self.to_node(other, span)?;
+                return if dtype == DType::I64 { Ok(number) } else { self.op(Op::Cast { dtype }, &[number], span) };
+            }
         };
         self.filled(dtype, &[], vec![x], span)
     }

@@ -4,6 +4,7 @@ use super::ast::Span;
 use super::codes::Code;
 use super::diagnostic::Diagnostic;
 use super::eval::{Eval, Evaluator};
+use super::module::Module;
 use super::value::{ConfigTable, Value};
 use indexmap::IndexMap;
 use std::sync::Arc;
@@ -51,7 +52,58 @@ fn plain(path: String, value: &toml_edit::Value) -> Value {
     }
 }
 
+/// Keys that stand for the attention of a decoder, which reads them by itself.
+const OF_ATTENTION: &[&str] = &[
+    "attn_logit_softcapping",
+    "head_dim",
+    "layer_types",
+    "max_window_layers",
+    "no_rope_layers",
+    "partial_rotary_factor",
+    "query_pre_attn_scalar",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "rope_theta_full",
+    "sliding_window",
+    "use_sliding_window",
+];
+
+impl Module {
+    /// Dotted paths of the keys of `[architecture]` that the program did not ask for.
+    pub fn unread_keys(&self, config: &Config) -> Vec<String> {
+        let mut unread = Vec::new();
+        let root = table(config);
+        let mut open: Vec<&ConfigTable> = match root.keys.get("architecture") {
+            Some(Value::Config(architecture)) => vec![architecture],
+            _ => Vec::new(),
+        };
+        while let Some(table) = open.pop() {
+            for (key, value) in &table.keys {
+                let path = format!("{}.{key}", table.path);
+                match value {
+                    Value::Config(inner) if self.read_keys.contains(&path) => open.push(inner),
+                    _ if self.read_keys.contains(&path) => {}
+                    _ if self.reads_attention && OF_ATTENTION.contains(&&**key) => {}
+                    _ => unread.push(path.trim_start_matches("architecture.").to_owned()),
+                }
+            }
+        }
+        unread
+    }
+}
+
 impl Evaluator<'_> {
+    /// Notes that the program asked for a key.
+    pub(crate) fn note_key(&mut self, table: &ConfigTable, key: &str) {
+        if let Some(build) = &mut self.build {
+            let path = if table.path.is_empty() { key.to_owned() } else { format!("{}.{key}", table.path) };
+            if !build.read_keys.contains(&path) {
+                build.read_keys.insert(path);
+            }
+        }
+    }
+
     /// What a key that the config lacks stands for: another spelling, or its default.
     pub(crate) fn config_fallback(&mut self, table: &ConfigTable, key: &str, span: Span) -> Eval<Option<Value>> {
         let Some(build) = &self.build else { return Ok(None) };

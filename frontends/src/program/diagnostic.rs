@@ -209,3 +209,45 @@ impl<'a> Lines<'a> {
 fn columns(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &str, error: Diagnostic) -> String {
+        Diagnostics { name: "a.rs".into(), source: source.into(), list: vec![error] }.to_string()
+    }
+
+    #[test]
+    fn carets_stand_below_wide_characters_tabs_and_escapes() {
+        let source = "\t名\u{202e}\u{7}x = é;\r\ny";
+        let at = source.find("x =").unwrap();
+        let found = shown(source, Diagnostic::new(Code::Syntax, Span::new(at, at + 1), "odd").label("here"));
+        let want = "error[E0101]: odd\n --> a.rs:1:5\n  |\n1 |     名\\u{202e}\\u{7}x = é;\n  | ";
+        assert_eq!(found, format!("{want}{}^ here", " ".repeat(4 + 2 + 8 + 5)));
+    }
+
+    #[test]
+    fn places_past_the_end_and_inside_characters_are_shown() {
+        for (start, end) in [(0, 0), (1, 2), (2, 2), (3, 900), (900, 901), (2, 1)] {
+            for source in ["", "é", "a\n", "\n\né", "a\r\n"] {
+                let error = Diagnostic::new(Code::Syntax, Span { start, end }, "odd");
+                let found = shown(source, error.related(Span { start: end, end: start }, "there").help("a\nb"));
+                assert!(found.contains('^') && found.ends_with("= help: a\n          b"), "{found}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_place() {
+        let source = format!("{}x{}", "a".repeat(5000), "b".repeat(5000));
+        let found = shown(&source, Diagnostic::new(Code::Syntax, Span::new(5000, 9000), "odd"));
+        assert!(found.lines().all(|line| line.chars().count() <= WIDTH + 10), "{found}");
+        let lines: Vec<&str> = found.lines().collect();
+        let column = lines[4].find('^').unwrap();
+        assert_eq!(lines[3].chars().nth(column), Some('x'));
+        let many = vec![Diagnostic::new(Code::Syntax, Span::new(0, 1), "odd"); SHOWN + 3];
+        let found = Diagnostics { name: "a".into(), source: "a".into(), list: many }.to_string();
+        assert!(found.ends_with("and 3 more"));
+    }
+}

@@ -264,6 +264,8 @@ fn finish(
         outcome,
         host: Arc::new(host),
         chat,
+        read_keys: build.read_keys,
+        reads_attention: build.decoder.is_some(),
         notes: build.notes,
     })
 }

@@ -15,6 +15,7 @@
 //! | `source` | what both readers ask of a source, and their limits |
 //! | [`height`] | how deep expressions lie in each other |
 //! | [`diagnostic`], [`codes`] | errors, shown on the source |
+//! | [`reference`](mod@reference) | pages of the documentation |
 
 pub mod ast;
 pub mod build;
@@ -29,6 +30,7 @@ pub mod generation;
 pub mod height;
 pub mod host;
 pub mod module;
+pub mod reference;
 pub mod rs;
 mod source;
 mod split;

@@ -5,7 +5,7 @@ use super::build::Input;
 use super::host::HostProgram;
 use super::value::Value;
 use indexmap::IndexMap;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tallow_ir::Graph;
 use tallow_ir::ops::SampleMethod;
@@ -34,6 +34,10 @@ pub struct Module {
     pub host: Arc<HostProgram>,
     /// The function that writes a conversation as a prompt, by its number in the tree.
     pub chat: Option<usize>,
+    /// Dotted paths of the config keys that the program asked for.
+    pub read_keys: BTreeSet<String>,
+    /// Whether it uses the attention that the config describes, which reads keys by itself.
+    pub reads_attention: bool,
     /// Things worth telling.
     pub notes: Vec<String>,
 }
@@ -61,6 +65,13 @@ pub struct Sampling {
     pub p: f64,
     /// The number of top-k.
     pub k: u32,
+}
+
+impl Sampling {
+    /// The largest logit.
+    pub fn greedy() -> Self {
+        Sampling { method: SampleMethod::Greedy, temperature: 0.0, p: 1.0, k: 0 }
+    }
 }
 
 /// Tokens that a generation begins with.

@@ -165,6 +165,7 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
         _ => Vec::new(),
     };
     Ok(SourceConfig {
+        towers: None,
         settings: out,
         spec,
         multimodal: false,

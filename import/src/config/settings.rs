@@ -104,6 +104,13 @@ enum Neutral {
     Zero,
 }
 
+/// Whether a setting, perhaps of a tower (`vision.x`), says nothing about the mathematics.
+pub(crate) fn is_harmless(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let idle = ["dropout", "initializer", "layerdrop", "_prob", "mask_"];
+    HARMLESS.contains(&last) || idle.iter().any(|part| last.contains(part)) || last == "labels"
+}
+
 /// The `[architecture]` table and what to tell about it.
 #[derive(Debug)]
 pub struct Architecture {

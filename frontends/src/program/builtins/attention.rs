@@ -11,7 +11,10 @@ use crate::program::eval::{Eval, Evaluator};
 use crate::program::value::Value;
 use indexmap::IndexMap;
 use std::sync::Arc;
-use tallow_ir::{Op, Value as Node};
+use tallow_ir::{NodeKind, Op, Value as Node};
+
+/// Most operations between a matrix product and the attention that takes it.
+const MOST_STEPS_BACK: usize = 64;
 
 /// Heads of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,9 @@ pub static FUNCTIONS: &[Builtin] = &[
         lower: |e, a| {
             let (q, k, v) = (a.tensor(e, 0)?, a.tensor(e, 1)?, a.tensor(e, 2)?);
             let count = HeadCount { heads: a.count(e, 3)?, kv_heads: a.count(e, 4)?, head_dim: a.count(e, 5)? };
-            for (i, (x, what, heads)) in [(q, "q", count.heads), (k, "k", count.kv_heads), (v, "v", count.kv_heads)].into_iter().enumerate() {
+            for (i, (x, what, heads)) in
+                [(q, "q", count.heads), (k, "k", count.kv_heads), (v, "v", count.kv_heads)].into_iter().enumerate()
+            {
                 rows_of_heads(e, x, what, heads, count.head_dim, a.at(i))?;
             }
             Ok(Value::Tensor(e.flash_attention([q, k, v], count, None, a.span)?))
@@ -101,9 +106,7 @@ impl Evaluator<'_> {
         }
         let mut spec = (*spec).clone();
         (spec.attention.heads, spec.attention.kv_heads) = (count.heads, count.kv_heads);
-        let name_of = |e: &Self, node: Node| e.build.as_ref().and_then(|b| b.projections.get(&node).cloned());
-        let (q_name, k_name) = (name_of(self, q), name_of(self, k));
-        let layer = match layer.or_else(|| layer_of(q_name.as_deref()?)) {
+        let layer = match layer.or_else(|| layer_of(&self.projection_of(q, true)?)) {
             Some(layer) if layer < spec.layers.len() => layer,
             Some(layer) => {
                 let message = format!("layer {layer} of a config with {} layers", spec.layers.len());
@@ -116,6 +119,7 @@ impl Evaluator<'_> {
                 return Err(d.help("make q by `w.linear` with the number of the layer in the name").into());
             }
         };
+        let (q_name, k_name) = (self.projection_of(q, false), self.projection_of(k, false));
         let q_gain = self.head_gain(&spec, q_name.as_deref(), "q", span)?;
         let k_gain = self.head_gain(&spec, k_name.as_deref(), "k", span)?;
         let before = self.build(span)?.graph.node_bound();
@@ -128,6 +132,33 @@ impl Evaluator<'_> {
         let result = work();
         self.place_nodes(before, span);
         result.map_err(|error| self.rule(error, &[q, k, v], span))
+    }
+
+    /// The weight of the matrix product that a value is, or is a part of. A norm on the way ends the search unless
+    /// `through_norms`: a program that writes the norms of heads itself has no more of them.
+    fn projection_of(&self, node: Node, through_norms: bool) -> Option<String> {
+        let build = self.build.as_ref()?;
+        let mut node = node;
+        for _ in 0..MOST_STEPS_BACK {
+            if let Some(name) = build.projections.get(&node) {
+                return Some(name.clone());
+            }
+            let NodeKind::Op(op) = &build.graph.node(node.node).kind else { return None };
+            let passes = match op {
+                Op::RmsNorm { .. } | Op::LayerNorm { .. } => through_norms,
+                Op::Add | Op::Sub | Op::Mul | Op::MulScalar { .. } | Op::AddScalar { .. } | Op::Cast { .. } => true,
+                Op::Split { .. } | Op::Chunk { .. } | Op::Slice { .. } | Op::Reshape { .. } => true,
+                Op::Permute { .. } | Op::Transpose { .. } | Op::Flatten { .. } | Op::Unflatten { .. } => true,
+                Op::Squeeze { .. } | Op::Unsqueeze { .. } => true,
+                _ => false,
+            };
+            if !passes {
+                return None;
+            }
+            let is_weight = |v: &Node| matches!(build.graph.node(v.node).kind, NodeKind::Weight(_));
+            node = build.graph.operands(node.node).iter().copied().find(|v| !is_weight(v))?;
+        }
+        None
     }
 
     /// Notes where nodes made since `before` stand in the source.
@@ -148,8 +179,9 @@ impl Evaluator<'_> {
         span: Span,
     ) -> Eval<Option<Node>> {
         let Some(projection) = projection else { return Ok(None) };
-        let Some(parent) = projection.strip_suffix(&format!("{what}_proj.weight")) else { return Ok(None) };
-        let name = format!("{parent}{what}_norm.weight");
+        let of = projection.strip_suffix(".weight").unwrap_or(projection);
+        let Some((parent, _)) = of.rsplit_once('.') else { return Ok(None) };
+        let name = format!("{parent}.{what}_norm.weight");
         let known = match self.build(span)?.tensors {
             Some(tensors) => tensors.shape(&name).is_some(),
             None => spec.attention.head_norm == HeadNorm::PerHead,
@@ -192,7 +224,8 @@ impl Operands {
         }
         let (k, v) = (e.dims(qkv[1]), e.dims(qkv[2]));
         if k[k.len() - 2] != v[v.len() - 2] {
-            let d = Diagnostic::new(Code::Shape, at[2], format!("{} keys and {} values", k[k.len() - 2], v[v.len() - 2]));
+            let d =
+                Diagnostic::new(Code::Shape, at[2], format!("{} keys and {} values", k[k.len() - 2], v[v.len() - 2]));
             return Err(d.label(format!("k is {} and v {}", e.ty(qkv[1]), e.ty(qkv[2]))).into());
         }
         Ok(Operands { qkv, heads, head_dim, batched: ranks[0] == 3 })
@@ -268,7 +301,9 @@ fn attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
         if !is_float(ty.dtype) {
             let d = Diagnostic::new(Code::Type, a.at(5), format!("a mask is added to the scores, and this is {ty}"));
             let d = d.label("no real numbers");
-            return Err(d.help("where attention is allowed 0, elsewhere −∞: `allowed.select_from(0.0, f32::NEG_INFINITY)`").into());
+            return Err(d
+                .help("where attention is allowed 0, elsewhere −∞: `allowed.select_from(0.0, f32::NEG_INFINITY)`")
+                .into());
         }
     }
     Ok(Value::Tensor(operands.attend(e, mask, false, a.span)?))

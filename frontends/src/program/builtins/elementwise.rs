@@ -13,16 +13,36 @@ use tallow_ir::{DType, Op, Value as Node};
 
 /// The methods.
 pub static METHODS: &[Builtin] = &[
-    Builtin { name: "add", params: "y", doc: "`x + y`; `y` is a tensor or a number.", lower: |e, a| binary(e, a, BinaryOp::Add) },
-    Builtin { name: "sub", params: "y", doc: "`x - y`; `y` is a tensor or a number.", lower: |e, a| binary(e, a, BinaryOp::Sub) },
+    Builtin {
+        name: "add",
+        params: "y",
+        doc: "`x + y`; `y` is a tensor or a number.",
+        lower: |e, a| binary(e, a, BinaryOp::Add),
+    },
+    Builtin {
+        name: "sub",
+        params: "y",
+        doc: "`x - y`; `y` is a tensor or a number.",
+        lower: |e, a| binary(e, a, BinaryOp::Sub),
+    },
     Builtin {
         name: "mul",
         params: "y",
         doc: "`x · y`; `y` is a tensor or a number. With an operand that `silu` or `gelu` made it becomes one operation, SwiGlu or GeGlu, whose gate is what was activated (the first operand where both are).",
         lower: |e, a| binary(e, a, BinaryOp::Mul),
     },
-    Builtin { name: "div", params: "y", doc: "`x / y`; `y` is a tensor or a number. Integers are divided towards zero.", lower: |e, a| binary(e, a, BinaryOp::Div) },
-    Builtin { name: "rem", params: "y", doc: "What is left of `x` after whole multiples of `y`, with the sign of `y`.", lower: |e, a| binary(e, a, BinaryOp::Rem) },
+    Builtin {
+        name: "div",
+        params: "y",
+        doc: "`x / y`; `y` is a tensor or a number. Integers are divided towards zero.",
+        lower: |e, a| binary(e, a, BinaryOp::Div),
+    },
+    Builtin {
+        name: "rem",
+        params: "y",
+        doc: "What is left of `x` after whole multiples of `y`, with the sign of `y`.",
+        lower: |e, a| binary(e, a, BinaryOp::Rem),
+    },
     Builtin { name: "scale", params: "n", doc: "`x · n`, where `n` is a number.", lower: |e, a| scaled(e, a, |n| n) },
     Builtin { name: "neg", params: "", doc: "`-x`.", lower: |e, a| number(e, a, Op::Neg) },
     Builtin { name: "abs", params: "", doc: "The magnitude.", lower: |e, a| number(e, a, Op::Abs) },
@@ -42,11 +62,21 @@ pub static METHODS: &[Builtin] = &[
             Ok(Value::Tensor(e.op(Op::Mul, &[x, x], a.span)?))
         },
     },
-    Builtin { name: "pow", params: "y", doc: "`x` to the power `y`, a tensor or a number; real numbers.", lower: |e, a| pair(e, a, Op::Pow) },
+    Builtin {
+        name: "pow",
+        params: "y",
+        doc: "`x` to the power `y`, a tensor or a number; real numbers.",
+        lower: |e, a| pair(e, a, Op::Pow),
+    },
     Builtin { name: "sin", params: "", doc: "The sine of radians.", lower: |e, a| real(e, a, Op::Sin) },
     Builtin { name: "cos", params: "", doc: "The cosine of radians.", lower: |e, a| real(e, a, Op::Cos) },
     Builtin { name: "erf", params: "", doc: "The error function.", lower: |e, a| real(e, a, Op::Erf) },
-    Builtin { name: "floor", params: "", doc: "The largest whole number that is not above `x`.", lower: |e, a| real(e, a, Op::Floor) },
+    Builtin {
+        name: "floor",
+        params: "",
+        doc: "The largest whole number that is not above `x`.",
+        lower: |e, a| real(e, a, Op::Floor),
+    },
     Builtin {
         name: "ceil",
         params: "",
@@ -58,14 +88,41 @@ pub static METHODS: &[Builtin] = &[
             Ok(Value::Tensor(e.op(Op::Neg, &[whole], a.span)?))
         },
     },
-    Builtin { name: "round", params: "", doc: "The nearest whole number, halves to the even one.", lower: |e, a| real(e, a, Op::Round) },
-    Builtin { name: "maximum", params: "y", doc: "The larger of each pair; `y` is a tensor or a number.", lower: |e, a| pair(e, a, Op::Maximum) },
-    Builtin { name: "minimum", params: "y", doc: "The smaller of each pair; `y` is a tensor or a number.", lower: |e, a| pair(e, a, Op::Minimum) },
+    Builtin {
+        name: "round",
+        params: "",
+        doc: "The nearest whole number, halves to the even one.",
+        lower: |e, a| real(e, a, Op::Round),
+    },
+    Builtin {
+        name: "maximum",
+        params: "y",
+        doc: "The larger of each pair; `y` is a tensor or a number.",
+        lower: |e, a| pair(e, a, Op::Maximum),
+    },
+    Builtin {
+        name: "minimum",
+        params: "y",
+        doc: "The smaller of each pair; `y` is a tensor or a number.",
+        lower: |e, a| pair(e, a, Op::Minimum),
+    },
     Builtin { name: "clamp", params: "min, max", doc: "Values held between two numbers.", lower: clamp },
     Builtin { name: "silu", params: "", doc: "`x · sigmoid(x)`.", lower: |e, a| real(e, a, Op::Silu) },
-    Builtin { name: "gelu", params: "", doc: "The Gaussian error linear unit, erf form.", lower: |e, a| real(e, a, Op::Gelu { approximate: false }) },
-    Builtin { name: "gelu_tanh", params: "", doc: "The Gaussian error linear unit, tanh form.", lower: |e, a| real(e, a, Op::Gelu { approximate: true }) },
-    Builtin { name: "quick_gelu", params: "", doc: "`x · sigmoid(1.702 x)`.", lower: |e, a| real(e, a, Op::QuickGelu) },
+    Builtin {
+        name: "gelu",
+        params: "",
+        doc: "The Gaussian error linear unit, erf form.",
+        lower: |e, a| real(e, a, Op::Gelu { approximate: false }),
+    },
+    Builtin {
+        name: "gelu_tanh",
+        params: "",
+        doc: "The Gaussian error linear unit, tanh form.",
+        lower: |e, a| real(e, a, Op::Gelu { approximate: true }),
+    },
+    Builtin {
+        name: "quick_gelu", params: "", doc: "`x · sigmoid(1.702 x)`.", lower: |e, a| real(e, a, Op::QuickGelu)
+    },
     Builtin { name: "relu", params: "", doc: "`max(x, 0)`.", lower: |e, a| number(e, a, Op::Relu) },
     Builtin {
         name: "leaky_relu",
@@ -89,15 +146,30 @@ pub static METHODS: &[Builtin] = &[
             Ok(Value::Tensor(e.op(Op::Softmax { dim }, &[x], a.span)?))
         },
     },
-    Builtin { name: "log_softmax", params: "[axis]", doc: "The logarithm of `softmax`, without its loss of small values.", lower: log_softmax },
-    Builtin { name: "eq", params: "y", doc: "Truth values of `x = y`; `y` is a tensor or a number.", lower: |e, a| binary(e, a, BinaryOp::Eq) },
+    Builtin {
+        name: "log_softmax",
+        params: "[axis]",
+        doc: "The logarithm of `softmax`, without its loss of small values.",
+        lower: log_softmax,
+    },
+    Builtin {
+        name: "eq",
+        params: "y",
+        doc: "Truth values of `x = y`; `y` is a tensor or a number.",
+        lower: |e, a| binary(e, a, BinaryOp::Eq),
+    },
     Builtin { name: "ne", params: "y", doc: "Truth values of `x ≠ y`.", lower: |e, a| binary(e, a, BinaryOp::Ne) },
     Builtin { name: "lt", params: "y", doc: "Truth values of `x < y`.", lower: |e, a| binary(e, a, BinaryOp::Lt) },
     Builtin { name: "le", params: "y", doc: "Truth values of `x ≤ y`.", lower: |e, a| binary(e, a, BinaryOp::Le) },
     Builtin { name: "gt", params: "y", doc: "Truth values of `x > y`.", lower: |e, a| binary(e, a, BinaryOp::Gt) },
     Builtin { name: "ge", params: "y", doc: "Truth values of `x ≥ y`.", lower: |e, a| binary(e, a, BinaryOp::Ge) },
     Builtin { name: "and", params: "y", doc: "Truth values of both.", lower: |e, a| logical(e, a, BinaryOp::And) },
-    Builtin { name: "or", params: "y", doc: "Truth values of at least one.", lower: |e, a| logical(e, a, BinaryOp::Or) },
+    Builtin {
+        name: "or",
+        params: "y",
+        doc: "Truth values of at least one.",
+        lower: |e, a| logical(e, a, BinaryOp::Or),
+    },
     Builtin {
         name: "not",
         params: "",
@@ -179,9 +251,7 @@ fn this(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 /// Argument `i`, which is a tensor or a number.
 fn other(e: &mut Evaluator<'_>, a: &Args, i: usize) -> Eval {
     match e.deref(a.value(i).clone()) {
-        value @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => Ok(value),
-        // Sizes that only running tells are numbers, too.
-        value @ Value::Size(_) => Err(e.mismatch(&value, "a tensor or a known number", a.at(i))),
+        value @ (Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Size(_)) => Ok(value),
         value => e.to_node(&value, a.at(i)).map(Value::Tensor),
     }
 }
@@ -217,7 +287,7 @@ fn finite(e: &Evaluator<'_>, a: &Args, i: usize) -> Eval<f32> {
 fn clamp(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let x = operand(e, a, "clamp", false)?;
     let (min, max) = (a.float(e, 0)?, a.float(e, 1)?);
-    if !(min <= max) {
+    if min.is_nan() || max.is_nan() || min > max {
         return Err(a.wrong(0, format!("the lower bound is {min} and the upper one {max}")));
     }
     let bound = |x: f64| x.is_finite().then_some((x as f32).into());

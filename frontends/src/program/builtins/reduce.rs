@@ -6,23 +6,79 @@ use crate::program::build::is_float;
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::eval::{Eval, Evaluator};
+use crate::program::module::Sampling;
 use crate::program::value::Value;
 use tallow_ir::ops::Reduction;
 use tallow_ir::{DType, Op, Value as Node};
 
 /// The methods.
 pub static METHODS: &[Builtin] = &[
-    Builtin { name: "sum", params: "[axes]", doc: "The sum along a dimension or a list of them, which drop out; of all elements without `axes`.", lower: |e, a| reduce(e, a, Reduction::Sum, false) },
-    Builtin { name: "sum_keep", params: "[axes]", doc: "As `sum`, with the dimensions kept as 1.", lower: |e, a| reduce(e, a, Reduction::Sum, true) },
-    Builtin { name: "mean", params: "[axes]", doc: "The mean along a dimension or a list of them, which drop out; of all elements without `axes`.", lower: |e, a| reduce(e, a, Reduction::Mean, false) },
-    Builtin { name: "mean_keep", params: "[axes]", doc: "As `mean`, with the dimensions kept as 1.", lower: |e, a| reduce(e, a, Reduction::Mean, true) },
-    Builtin { name: "max", params: "[axes]", doc: "The largest along a dimension or a list of them, which drop out; of all elements without `axes`.", lower: |e, a| reduce(e, a, Reduction::Max, false) },
-    Builtin { name: "max_keep", params: "[axes]", doc: "As `max`, with the dimensions kept as 1.", lower: |e, a| reduce(e, a, Reduction::Max, true) },
-    Builtin { name: "min", params: "[axes]", doc: "The smallest along a dimension or a list of them, which drop out; of all elements without `axes`.", lower: |e, a| reduce(e, a, Reduction::Min, false) },
-    Builtin { name: "min_keep", params: "[axes]", doc: "As `min`, with the dimensions kept as 1.", lower: |e, a| reduce(e, a, Reduction::Min, true) },
-    Builtin { name: "prod", params: "[axes]", doc: "The product along a dimension or a list of them, which drop out; of all elements without `axes`.", lower: |e, a| reduce(e, a, Reduction::Product, false) },
-    Builtin { name: "var", params: "[axes]", doc: "The mean of the squared distances from the mean (divided by n, not n - 1) along a dimension or a list of them, which drop out.", lower: |e, a| variance(e, a, false) },
-    Builtin { name: "var_keep", params: "[axes]", doc: "As `var`, with the dimensions kept as 1.", lower: |e, a| variance(e, a, true) },
+    Builtin {
+        name: "sum",
+        params: "[axes]",
+        doc: "The sum along a dimension or a list of them, which drop out; of all elements without `axes`.",
+        lower: |e, a| reduce(e, a, Reduction::Sum, false),
+    },
+    Builtin {
+        name: "sum_keep",
+        params: "[axes]",
+        doc: "As `sum`, with the dimensions kept as 1.",
+        lower: |e, a| reduce(e, a, Reduction::Sum, true),
+    },
+    Builtin {
+        name: "mean",
+        params: "[axes]",
+        doc: "The mean along a dimension or a list of them, which drop out; of all elements without `axes`.",
+        lower: |e, a| reduce(e, a, Reduction::Mean, false),
+    },
+    Builtin {
+        name: "mean_keep",
+        params: "[axes]",
+        doc: "As `mean`, with the dimensions kept as 1.",
+        lower: |e, a| reduce(e, a, Reduction::Mean, true),
+    },
+    Builtin {
+        name: "max",
+        params: "[axes]",
+        doc: "The largest along a dimension or a list of them, which drop out; of all elements without `axes`.",
+        lower: |e, a| reduce(e, a, Reduction::Max, false),
+    },
+    Builtin {
+        name: "max_keep",
+        params: "[axes]",
+        doc: "As `max`, with the dimensions kept as 1.",
+        lower: |e, a| reduce(e, a, Reduction::Max, true),
+    },
+    Builtin {
+        name: "min",
+        params: "[axes]",
+        doc: "The smallest along a dimension or a list of them, which drop out; of all elements without `axes`.",
+        lower: |e, a| reduce(e, a, Reduction::Min, false),
+    },
+    Builtin {
+        name: "min_keep",
+        params: "[axes]",
+        doc: "As `min`, with the dimensions kept as 1.",
+        lower: |e, a| reduce(e, a, Reduction::Min, true),
+    },
+    Builtin {
+        name: "prod",
+        params: "[axes]",
+        doc: "The product along a dimension or a list of them, which drop out; of all elements without `axes`.",
+        lower: |e, a| reduce(e, a, Reduction::Product, false),
+    },
+    Builtin {
+        name: "var",
+        params: "[axes]",
+        doc: "The mean of the squared distances from the mean (divided by n, not n - 1) along a dimension or a list of them, which drop out.",
+        lower: |e, a| variance(e, a, false),
+    },
+    Builtin {
+        name: "var_keep",
+        params: "[axes]",
+        doc: "As `var`, with the dimensions kept as 1.",
+        lower: |e, a| variance(e, a, true),
+    },
     Builtin {
         name: "mean_pool",
         params: "",
@@ -33,8 +89,18 @@ pub static METHODS: &[Builtin] = &[
             over(e, x, Reduction::Mean, vec![axis as i64], false, a).map(Value::Tensor)
         },
     },
-    Builtin { name: "last", params: "", doc: "The last row: the end of the next-to-last dimension, which drops out. `[S, D]` → `[D]`, `[N, S, D]` → `[N, D]`; of `[S]` the element.", lower: |e, a| end_row(e, a, true) },
-    Builtin { name: "first", params: "", doc: "The first row: the start of the next-to-last dimension, which drops out. `[S, D]` → `[D]`, `[N, S, D]` → `[N, D]`; of `[S]` the element.", lower: |e, a| end_row(e, a, false) },
+    Builtin {
+        name: "last",
+        params: "",
+        doc: "The last row: the end of the next-to-last dimension, which drops out. `[S, D]` → `[D]`, `[N, S, D]` → `[N, D]`; of `[S]` the element.",
+        lower: |e, a| end_row(e, a, true),
+    },
+    Builtin {
+        name: "first",
+        params: "",
+        doc: "The first row: the start of the next-to-last dimension, which drops out. `[S, D]` → `[D]`, `[N, S, D]` → `[N, D]`; of `[S]` the element.",
+        lower: |e, a| end_row(e, a, false),
+    },
     Builtin {
         name: "cumsum",
         params: "axis",
@@ -45,14 +111,23 @@ pub static METHODS: &[Builtin] = &[
             Ok(Value::Tensor(e.op(Op::CumSum { axis }, &[x], a.span)?))
         },
     },
-    Builtin { name: "norm_l2", params: "[axis]", doc: "`x / max(√Σx², 1e-12)` along `axis`, the last by default.", lower: norm_l2 },
+    Builtin {
+        name: "norm_l2",
+        params: "[axis]",
+        doc: "`x / max(√Σx², 1e-12)` along `axis`, the last by default.",
+        lower: norm_l2,
+    },
     Builtin {
         name: "argmax",
         params: "[axis]",
-        doc: "The index of the first largest value along `axis`, the last by default, as i64; the dimension drops out.",
+        doc: "The index of the first largest value along `axis`, the last by default, as i64; the dimension drops out. In a loop that appends it to a list of ids, that of a row of logits is a sampled token, as by `sample_greedy`.",
         lower: |e, a| {
             let x = numbers(e, a, "argmax")?;
-            let dim = a.axis_or(e, 0, e.dims(x).len(), -1)? as i32;
+            let rank = e.dims(x).len();
+            let dim = a.axis_or(e, 0, rank, -1)? as i32;
+            if rank == 1 && e.samples_by_argmax() {
+                return e.note_sampled(x, Sampling::greedy(), a.span);
+            }
             Ok(Value::Tensor(e.op(Op::Argmax { dim }, &[x], a.span)?))
         },
     },
@@ -67,7 +142,12 @@ pub static METHODS: &[Builtin] = &[
             Ok(Value::Tensor(e.op(Op::Argmax { dim }, &[minus], a.span)?))
         },
     },
-    Builtin { name: "topk", params: "k", doc: "The `k` largest values along the last dimension, descending, and their indices: a pair, which may be the result.", lower: top_k },
+    Builtin {
+        name: "topk",
+        params: "k",
+        doc: "The `k` largest values along the last dimension, descending, and their indices: a pair, which may be the result.",
+        lower: top_k,
+    },
 ];
 
 /// The receiver, which holds numbers.
@@ -77,7 +157,8 @@ fn numbers(e: &mut Evaluator<'_>, a: &Args, name: &str) -> Eval<Node> {
     if ty.dtype != DType::Bool {
         return Ok(x);
     }
-    let d = Diagnostic::new(Code::Type, at(a), format!("`{name}` takes numbers, and this is {ty}")).label("truth values");
+    let d =
+        Diagnostic::new(Code::Type, at(a), format!("`{name}` takes numbers, and this is {ty}")).label("truth values");
     Err(d.help("make numbers of them with `.cast(\"f32\")`").into())
 }
 
@@ -168,7 +249,11 @@ fn top_k(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let ty = e.ty(x);
     match ty.shape.last().map(|d| d.as_const()) {
         None => {
-            let d = Diagnostic::new(Code::Rank, at(a), format!("`topk` chooses along the last dimension, and this is {ty}"));
+            let d = Diagnostic::new(
+                Code::Rank,
+                at(a),
+                format!("`topk` chooses along the last dimension, and this is {ty}"),
+            );
             return Err(d.label("a single number").into());
         }
         Some(Some(n)) if n < i64::from(k) => {

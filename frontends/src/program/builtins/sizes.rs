@@ -118,6 +118,12 @@ impl Evaluator<'_> {
         }
     }
 
+    /// A size that only running tells, as an i64 number.
+    pub(crate) fn size_number(&mut self, dim: &Dim, span: Span) -> Eval<Node> {
+        let (like, axis) = self.carrier(dim, span)?;
+        self.op(Op::Size { axis: axis as i32 }, &[like], span)
+    }
+
     /// 0, 1, 2 … as i64 `[size]`.
     pub(crate) fn iota(&mut self, size: &Dim, span: Span) -> Eval<Node> {
         let (like, axis) = match size.as_const() {

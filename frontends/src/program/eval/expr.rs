@@ -135,6 +135,7 @@ impl Evaluator<'_> {
                 }
             },
             Value::Config(table) => {
+                self.note_key(table, &name.text);
                 if let Some(found) = table.keys.get(&name.text) {
                     return Ok(found.clone());
                 }

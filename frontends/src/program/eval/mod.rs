@@ -111,6 +111,8 @@ pub struct Evaluator<'t> {
     made: usize,
     made_limit: usize,
     depth: usize,
+    /// Whether the body of a loop samples tokens, or takes the likeliest (`None`: neither).
+    pub(crate) picks: HashMap<ExprId, Option<bool>>,
     /// The rounds of the loops around, outermost first: names of values tell them.
     pub(crate) rounds: Vec<i128>,
     /// The names that closures read, by their bodies.
@@ -137,6 +139,7 @@ impl<'t> Evaluator<'t> {
             made: 0,
             made_limit: MAX_MADE,
             depth: 0,
+            picks: HashMap::new(),
             rounds: Vec::new(),
             read: HashMap::new(),
             changed: HashMap::new(),

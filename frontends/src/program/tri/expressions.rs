@@ -60,8 +60,8 @@ impl Parser<'_> {
         if let Kind::Sign(Sign::Dots | Sign::DotsInclusive) = self.token().kind {
             return Err(self.mistake(self.token().span(), "a range of ranges", "write `a..b`"));
         }
-        let begin = from.map_or(token.span(), |id| self.span_of(id));
-        let span = begin.to(end.map_or(token.span(), |id| self.span_of(id)));
+        let begin = from.map_or(token.span(), |id| self.whole(id));
+        let span = begin.to(end.map_or(token.span(), |id| self.whole(id)));
         Ok(self.add(ExprKind::Range { start: from, end, inclusive }, span))
     }
 
@@ -259,13 +259,13 @@ impl Parser<'_> {
             Kind::Key(Key::Return) => {
                 self.advance();
                 let value = self.rest_of_line()?;
-                let span = value.map_or(span, |id| span.to(self.span_of(id)));
+                let span = value.map_or(span, |id| span.to(self.whole(id)));
                 Ok(self.add(ExprKind::Return(value), span))
             }
             Kind::Key(Key::Break) => {
                 self.advance();
                 let value = self.rest_of_line()?;
-                let span = value.map_or(span, |id| span.to(self.span_of(id)));
+                let span = value.map_or(span, |id| span.to(self.whole(id)));
                 Ok(self.add(ExprKind::Break { label: None, value }, span))
             }
             Kind::Key(Key::Continue) => {
@@ -388,7 +388,7 @@ impl Parser<'_> {
             break;
         }
         for (start, condition, then) in parts.into_iter().rev() {
-            let span = start.to(self.span_of(otherwise.unwrap_or(then)));
+            let span = start.to(self.whole(otherwise.unwrap_or(then)));
             otherwise = Some(self.add(ExprKind::If { condition, then, otherwise }, span));
         }
         otherwise.ok_or(Failed)
@@ -433,7 +433,7 @@ impl Parser<'_> {
             return Ok(Arm { pattern, guard, value });
         }
         // An assignment is a statement, and has no value.
-        let span = self.span_of(value);
+        let span = self.whole(value);
         let statements = vec![crate::program::ast::Statement::Expr(value)];
         let value = self.add(ExprKind::Block(Block { label: None, statements, value: None }), span);
         Ok(Arm { pattern, guard, value })
@@ -528,11 +528,6 @@ impl Parser<'_> {
     fn bad_literal(&mut self, span: Span, message: &str, help: &str) -> Failed {
         self.error(Diagnostic::new(Code::Literal, span, message).help(help));
         Failed
-    }
-
-    /// All of an expression, with the brackets around it.
-    fn whole(&self, id: ExprId) -> Span {
-        self.brackets.get(&id).copied().unwrap_or_else(|| self.span_of(id))
     }
 
     /// Whether brackets stand around an expression.

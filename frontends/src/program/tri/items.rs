@@ -283,6 +283,9 @@ impl Parser<'_> {
             if known(&name.text) {
                 continue;
             }
+            if self.is_full() {
+                return;
+            }
             let own = match &*name.text {
                 "u32" | "usize" | "i32" | "u64" | "i64" | "int" => Some("U32"),
                 "f32" | "f64" | "Tensor" | "String" | "str" | "Str" | "field" => Some("Field"),

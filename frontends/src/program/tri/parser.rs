@@ -163,9 +163,14 @@ impl<'a> Parser<'a> {
         Name { text: self.text(token).into(), span: token.span() }
     }
 
+    /// Whether no more errors are kept.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
     /// Adds an error.
     pub fn error(&mut self, error: Diagnostic) {
-        if self.errors.len() < MAX_ERRORS {
+        if !self.is_full() {
             self.errors.push(error);
         }
     }
@@ -373,9 +378,9 @@ impl<'a> Parser<'a> {
         self.tree.add(kind, span)
     }
 
-    /// All of an expression.
-    pub fn span_of(&self, id: ExprId) -> Span {
-        self.tree.expr(id).span
+    /// All of an expression, with the brackets around it.
+    pub fn whole(&self, id: ExprId) -> Span {
+        self.brackets.get(&id).copied().unwrap_or_else(|| self.tree.expr(id).span)
     }
 }
 

@@ -200,12 +200,12 @@ impl Parser<'_> {
         );
         if !place {
             let help = "the left side of `=` is a variable, a field or an element; equality is `==`";
-            let left = self.span_of(left);
+            let left = self.whole(left);
             return Err(self.mistake(left, "this cannot be assigned to", help));
         }
         self.advance();
         let right = self.expr()?;
-        let span = self.span_of(left).to(self.span_of(right));
+        let span = self.whole(left).to(self.whole(right));
         let kind = match op {
             None => ExprKind::Assign(left, right),
             Some(op) => ExprKind::AssignOp(op, left, right),

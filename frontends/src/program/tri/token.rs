@@ -80,7 +80,7 @@ impl Token {
 
 /// Reads tokens; what is none is an error and left out.
 pub fn tokens(source: &str, begin: usize, errors: &mut Vec<Diagnostic>) -> Vec<Token> {
-    let mut lexer = Lexer { source, at: begin, fresh: true, out: Vec::new(), errors, import: false };
+    let mut lexer = Lexer { source, at: begin, fresh: true, out: Vec::new(), errors, import: false, unended: false };
     while lexer.step() {}
     lexer.out
 }
@@ -94,7 +94,12 @@ struct Lexer<'a> {
     errors: &'a mut Vec<Diagnostic>,
     /// Whether the line began with `use` or `module`, where `#` begins a comment.
     import: bool,
+    /// Whether a text without an end was found.
+    unended: bool,
 }
+
+/// How many characters after a quote that begins no text here the end is looked for.
+const NEAR: usize = 200;
 
 impl Lexer<'_> {
     fn peek(&self) -> Option<char> {
@@ -182,10 +187,8 @@ impl Lexer<'_> {
         }
         // A text in such quotes is one mistake, not one for each of its words.
         if plain_form(c) == Some("\"") {
-            let rest = &self.source[self.at..];
-            let line = rest.find('\n').unwrap_or(rest.len());
-            if let Some((at, end)) = rest[..line].char_indices().find(|&(_, c)| plain_form(c) == Some("\"") || c == '"')
-            {
+            let near = self.source[self.at..].char_indices().take(NEAR).take_while(|(_, c)| *c != '\n');
+            if let Some((at, end)) = near.into_iter().find(|&(_, c)| plain_form(c) == Some("\"") || c == '"') {
                 self.at += at + end.len_utf8();
                 self.push(Kind::Str, start);
             }
@@ -219,9 +222,10 @@ impl Lexer<'_> {
                 None => {
                     let error = Diagnostic::new(Code::Syntax, Span::new(start, start + 1), "the text has no end");
                     self.error(error.label("begins here").help("write `\"` where it ends"));
-                    // Everything after the first line was meant as program.
-                    let line = self.source[start..].find('\n').unwrap_or(self.source.len() - start);
-                    self.at = start + line;
+                    // Everything after the first line was meant as program; but look again once only.
+                    let line = self.source[start..].find('\n').filter(|_| !self.unended);
+                    self.at = line.map_or(self.source.len(), |line| start + line);
+                    self.unended = true;
                     break;
                 }
             }
@@ -232,9 +236,8 @@ impl Lexer<'_> {
     fn apostrophe(&mut self) {
         let start = self.at;
         self.at += 1;
-        let rest = &self.source[self.at..];
-        let line = rest.find('\n').unwrap_or(rest.len());
-        self.at += rest[..line].find('\'').map_or(0, |n| n + 1);
+        let near = self.source[self.at..].char_indices().take(NEAR).take_while(|(_, c)| *c != '\n');
+        self.at += near.into_iter().find(|(_, c)| *c == '\'').map_or(0, |(at, _)| at + 1);
         let error = Diagnostic::new(Code::Syntax, Span::new(start, self.at), "texts are written in `\"`");
         self.error(error.help("write `\"…\"`, for a single character too"));
         self.push(Kind::Str, start);

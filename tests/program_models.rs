@@ -1,0 +1,127 @@
+//! Models of types that no family knows, from a Hugging Face folder to an answer: import writes the program of the
+//! library into the file, and the program is what runs. The folders are made from the cases in `tests/programs`.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
+mod common;
+
+use common::{error, folder, values};
+use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
+use std::path::Path;
+use tallow::compiled::Answer;
+use tallow::executor::load_safetensors;
+use tallow::{Engine, GenerateOptions, Model, Tensor};
+
+/// A folder as the model's own library would save it.
+fn saved(case: &str, into: &Path) {
+    let from = folder("tests/programs").join(case);
+    let config = tallow::format::Config::parse(&std::fs::read_to_string(from.join("config.toml")).unwrap()).unwrap();
+    let mut root = Map::new();
+    root.insert("model_type".into(), json!(config.model_type()));
+    for (key, item) in config.document()["architecture"].as_table().unwrap() {
+        let value = plain(item);
+        let key = if value.is_object() { format!("{key}_config") } else { key.to_owned() };
+        root.insert(key, value);
+    }
+    std::fs::write(into.join("config.json"), Json::Object(root).to_string()).unwrap();
+    std::fs::copy(from.join("model.safetensors"), into.join("model.safetensors")).unwrap();
+    std::fs::copy(folder("executor/tests/data/storyteller-tokenizer.json"), into.join("tokenizer.json")).unwrap();
+}
+
+/// A setting as JSON.
+fn plain(item: &toml_edit::Item) -> Json {
+    fn of(value: &toml_edit::Value) -> Json {
+        match value {
+            toml_edit::Value::String(s) => json!(s.value()),
+            toml_edit::Value::Integer(n) => json!(n.value()),
+            toml_edit::Value::Float(x) => json!(x.value()),
+            toml_edit::Value::Boolean(b) => json!(b.value()),
+            toml_edit::Value::Array(items) => items.iter().map(of).collect(),
+            toml_edit::Value::InlineTable(t) => Json::Object(t.iter().map(|(k, v)| (k.into(), of(v))).collect()),
+            toml_edit::Value::Datetime(d) => json!(d.value().to_string()),
+        }
+    }
+    match item {
+        toml_edit::Item::Value(value) => of(value),
+        toml_edit::Item::Table(t) => Json::Object(t.iter().map(|(k, v)| (k.into(), plain(v))).collect()),
+        _ => Json::Null,
+    }
+}
+
+fn case(name: &str) -> HashMap<String, Tensor> {
+    load_safetensors(&std::fs::read(folder("tests/programs").join(name).join("case.safetensors")).unwrap()).unwrap()
+}
+
+/// What a graph calls a parameter of a program: a list of ids has one name.
+fn input(parameter: &str) -> String {
+    if parameter == "ids" { "input_ids".into() } else { parameter.into() }
+}
+
+fn imported(name: &str, into: &Path) -> Model {
+    saved(name, into);
+    let path = common::import(into, into, "u32");
+    common::open(&path, Engine::Cpu, 2, 512)
+}
+
+#[test]
+fn pictures_sound_and_texts_are_answered_as_by_the_reference() {
+    for name in ["encoder-bert-mean", "encoder-distilbert-tags", "vit-classifier", "resnet-basic", "tagger", "vits"] {
+        let dir = tempfile::tempdir().unwrap();
+        let model = imported(name, dir.path());
+        assert!(model.compiled().is_some(), "{name}");
+        let case = case(name);
+        let inputs: Vec<(String, Tensor)> =
+            case.iter().filter_map(|(k, t)| Some((input(k.strip_prefix("in.")?), t.clone()))).collect();
+        let Answer::Tensors(outputs) = model.session().unwrap().answer(&inputs).unwrap() else { panic!("{name}") };
+        let mut compared = 0;
+        for (output, tensor) in &outputs {
+            let single = || case.iter().find(|(k, _)| k.starts_with("out.")).map(|(_, t)| t);
+            let wanted = case.get(&format!("out.{output}")).or_else(single).unwrap();
+            if wanted.dtype().is_float() {
+                let off = error(&values(tensor), &values(wanted));
+                assert!(off <= 1e-4, "{name}: {output} is off by {off}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 0, "{name}");
+    }
+}
+
+#[test]
+fn sound_becomes_the_tokens_of_the_reference() {
+    for name in ["whisper-english", "whisper-forced"] {
+        let dir = tempfile::tempdir().unwrap();
+        let model = imported(name, dir.path());
+        let driver = model.compiled().unwrap().driver().unwrap().clone();
+        let case = case(name);
+        let wanted: Vec<i64> = case["out.tokens"].flatten_all().unwrap().to_vec1().unwrap();
+        let mut session = model.session().unwrap();
+        let inputs = [("samples".to_owned(), case["in.samples"].clone())];
+        let mut generation = session.generate_from(&inputs, None, &GenerateOptions::default()).unwrap();
+        for piece in generation.by_ref() {
+            piece.unwrap();
+        }
+        let ends = |id: &&u32| !driver.stop.contains(id);
+        let ids: Vec<i64> = generation.ids().iter().filter(ends).map(|&i| i.into()).collect();
+        let tallow::frontends::program::module::Start::Ids(start) = driver.start else { panic!("{name}") };
+        let all: Vec<i64> = start.into_iter().map(i64::from).chain(ids).collect();
+        assert_eq!(all, wanted, "{name}");
+        // Without the sound there is an error that names it.
+        let error = model.session().unwrap().generate("Hello").err().unwrap().to_string();
+        assert!(error.contains("samples"), "{error}");
+    }
+}
+
+#[test]
+fn a_type_that_nothing_computes_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    saved("resnet-basic", dir.path());
+    std::fs::write(dir.path().join("config.json"), r#"{"model_type": "resnett", "depths": [1]}"#).unwrap();
+    let out = dir.path().join("x.model");
+    let error = tallow::import::import(dir.path(), &out, &Default::default(), &mut ()).err().unwrap().to_string();
+    assert!(error.contains("resnett") && error.contains("resnet,"), "{error}");
+    std::fs::write(dir.path().join("config.json"), r#"{"model_type": "resnet", "depths": [1]}"#).unwrap();
+    let error = tallow::import::import(dir.path(), &out, &Default::default(), &mut ()).err().unwrap().to_string();
+    assert!(error.contains("E0202") && error.contains("has no key"), "{error}");
+}
