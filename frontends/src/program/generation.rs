@@ -385,6 +385,10 @@ impl Evaluator<'_> {
         // How much each counter grows in a round.
         let mut steps = vec![None; generation.counters.len()];
         steps[LENGTH] = Some(1);
+        let held = |now: Node, name: &Arc<str>| {
+            let then = before.iter().find(|(n, _, _)| n == name).map(|(_, _, value)| value);
+            matches!(then, Some(Value::Tensor(then)) if *then == now)
+        };
         for (name, cell, _) in before {
             let found = generation.counters.iter().skip(1).position(|c| c.name == *name).map(|i| i + 1);
             match (cell.get(), found) {
@@ -394,20 +398,11 @@ impl Evaluator<'_> {
                 }
                 (Value::Sampled(_), Some(variable)) if generation.current == Some(variable) => {}
                 (Value::Sampled(_), Some(_)) => {}
-                (Value::Tensor(now), None) => {
-                    if !matches!(before.iter().find(|(n, _, _)| n == name), Some((_, _, Value::Tensor(then))) if *then == now)
-                    {
-                        let d = Diagnostic::new(
-                            Code::Generation,
-                            span,
-                            format!("`{name}` carries a tensor from token to token"),
-                        );
-                        return Err(d
-                            .help(
-                                "attention keeps its own cache of earlier tokens; compute the rest anew in each round",
-                            )
-                            .into());
-                    }
+                (Value::Tensor(now), None) if !held(now, name) => {
+                    let message = format!("`{name}` carries a tensor from token to token");
+                    let d = Diagnostic::new(Code::Generation, span, message);
+                    let help = "attention keeps its own cache of earlier tokens; compute the rest anew in each round";
+                    return Err(d.help(help).into());
                 }
                 _ => {}
             }

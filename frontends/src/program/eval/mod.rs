@@ -117,6 +117,8 @@ pub struct Evaluator<'t> {
     pub(crate) rounds: Vec<i128>,
     /// The names that closures read, by their bodies.
     read: HashMap<ExprId, Arc<indexmap::IndexSet<Arc<str>>>>,
+    /// The names that conditions change, by the conditions.
+    changed: HashMap<ExprId, Arc<indexmap::IndexSet<Arc<str>>>>,
 }
 
 impl<'t> Evaluator<'t> {
@@ -140,6 +142,7 @@ impl<'t> Evaluator<'t> {
             picks: HashMap::new(),
             rounds: Vec::new(),
             read: HashMap::new(),
+            changed: HashMap::new(),
         }
     }
 
