@@ -88,25 +88,52 @@ struct CounterVariable {
 const LENGTH: usize = 0;
 
 impl Evaluator<'_> {
-    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens.
+    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens. Of several it is
+    /// the one that is read for more than that.
     pub(super) fn token_list(&mut self, body: ExprId) -> Option<Arc<str>> {
         let build = self.build.as_ref()?;
         if build.generation.as_ref().is_some_and(|g| g.active) || !self.samples(body) {
             return None;
         }
-        let mut found = None;
+        let lists = self.pushed_lists(body);
+        if lists.len() < 2 {
+            return lists.into_iter().next();
+        }
+        let mut uses = vec![0i32; lists.len()];
+        free::walk(self.tree, body, |id, kind| match kind {
+            ExprKind::Path(..) => {
+                if let Some(at) = self.variable(id).and_then(|name| lists.iter().position(|l| *l == name)) {
+                    uses[at] += 1;
+                }
+            }
+            ExprKind::Method { receiver, .. } => {
+                if let Some(at) = self.variable(*receiver).and_then(|name| lists.iter().position(|l| *l == name)) {
+                    uses[at] -= 1;
+                }
+            }
+            _ => {}
+        });
+        let most = uses.iter().copied().max()?;
+        lists.into_iter().zip(uses).find(|(_, n)| *n == most).map(|(list, _)| list)
+    }
+
+    /// The lists that a piece of program appends to.
+    fn pushed_lists(&self, body: ExprId) -> Vec<Arc<str>> {
+        let mut found = Vec::new();
         free::walk(self.tree, body, |_, kind| {
             if let ExprKind::Method { receiver, name, .. } = kind
                 && let "push" | "push_back" = &*name.text
                 && let Some(list) = self.variable(*receiver)
+                && !found.contains(&list)
                 && self
                     .lookup(&list)
                     .map(|c| self.deref(c.get()))
                     .is_some_and(|v| matches!(v, Value::List(_) | Value::Tokens))
             {
-                found = Some(list);
+                found.push(list);
             }
         });
+        found.sort();
         found
     }
 
@@ -221,6 +248,12 @@ impl Evaluator<'_> {
                 cell.set(Value::Counter(Counter { variable: counters.len() - 1, add: 0 }));
             }
             before.push((name.clone(), cell, value));
+        }
+        // Other lists that the token goes into hold what is generated, too.
+        for name in self.pushed_lists(body).iter().filter(|n| **n != list) {
+            if let Some(cell) = self.lookup(name) {
+                Place::variable(cell.clone()).with(|slot| *slot = Value::Generated);
+            }
         }
         place.with(|slot| *slot = Value::Tokens);
         let build = self.build(span)?;
@@ -387,15 +420,23 @@ impl Evaluator<'_> {
                 "clone" | "to_vec" | "iter" | "to_owned" | "into" | "to_string" | "as_slice" | "unwrap" | "trim",
             ) => Some(Ok(value.clone())),
             (Value::Tokens, "push" | "push_back" | "append" | "extend") => Some(self.push_token(args, span)),
+            (Value::Generated, "push" | "push_back") if self.generates() => Some(match args.values.first() {
+                Some(Value::Sampled(_)) => Ok(Value::Unit),
+                other => {
+                    let what = other.map_or("nothing", Value::kind);
+                    let d = Diagnostic::new(Code::Generation, span, format!("{what} is appended to the tokens"));
+                    Err(d.help("append the token that was sampled in this round").into())
+                }
+            }),
+            (Value::Generated, "len") if self.generates() => {
+                let d = Diagnostic::new(Code::Generation, span, "the length of a second list of tokens");
+                Some(Err(d.help("count the list that is embedded, or count rounds").into()))
+            }
             (Value::Tokens, "len") => {
                 let active = self.build.as_ref().and_then(|b| b.generation.as_ref()).filter(|g| g.active);
                 let add = match active {
                     Some(generation) => i128::from(generation.pushed),
-                    None => {
-                        let d =
-                            Diagnostic::new(Code::RunTimeSize, span, "the number of tokens is known only when running");
-                        return Some(Err(d.into()));
-                    }
+                    None => return Some(Ok(Value::Size(tallow_ir::Dim::symbol(tallow_ir::SEQUENCE)))),
                 };
                 Some(Ok(Value::Counter(Counter { variable: LENGTH, add })))
             }
@@ -423,6 +464,11 @@ impl Evaluator<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether the body of a loop over generated tokens is being evaluated.
+    fn generates(&self) -> bool {
+        self.build.as_ref().and_then(|b| b.generation.as_ref()).is_some_and(|g| g.active)
     }
 
     /// Appends the sampled token of this round.
