@@ -161,6 +161,8 @@ fn weights_and_their_neighbours() {
     let ids = |body: &str| with("ids: &[u32]", body);
     assert_eq!(ids("w.embed(\"words\", ids, 8)").0, "f32[S, 8]");
     assert_eq!(ids("w.embed_positions(\"places\", ids)"), ("f32[S, 8]".into(), vec!["Iota", "Add", "TokenEmbed"]));
+    let two = with("ids: &[u32], kinds: &[u32]", "w.embed(\"words\", kinds, 8).concat(&w.embed(\"words\", ids, 8), 0)");
+    assert_eq!(two.0, "f32[S + kinds_len, 8]");
     assert_eq!(ids("w.row(\"words\", 3)").0, "f32[8]");
     assert_eq!(ids("w.embed(\"words\", &[49], 8)").0, "f32[1, 8]");
     let rows = |body: &str| of(&format!("let x = x.reshape([-1, 8]); {body}"));

@@ -47,6 +47,8 @@ pub struct Build<'t> {
     pub masks: HashMap<Node, (Node, Masks)>,
     /// Durations, and the row of each frame that they make.
     pub expansions: HashMap<Node, Node>,
+    /// A value with a dimension of each size that was looked for, and which dimension.
+    pub carriers: HashMap<Dim, (Node, usize)>,
     /// The loop over generated tokens.
     pub generation: Option<Generation>,
     /// The decoder that the config describes, once it is asked for.
@@ -128,6 +130,7 @@ impl<'t> Build<'t> {
             last_rows: HashMap::new(),
             masks: HashMap::new(),
             expansions: HashMap::new(),
+            carriers: HashMap::new(),
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),

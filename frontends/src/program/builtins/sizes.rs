@@ -103,14 +103,21 @@ impl Evaluator<'_> {
 
     /// A value of the graph with a dimension of this size, and which: inputs first.
     fn carrier(&mut self, dim: &Dim, span: Span) -> Eval<(Node, usize)> {
-        let graph = &self.build(span)?.graph;
+        let build = self.build(span)?;
+        if let Some(found) = build.carriers.get(dim) {
+            return Ok(*found);
+        }
+        let graph = &build.graph;
         let within = |v: Node| {
             let at = graph.try_ty(v).ok()?.shape.dims().iter().position(|d| d == dim)?;
             Some((v, at))
         };
         let found = graph.inputs().find_map(|(_, v)| within(v));
         match found.or_else(|| graph.nodes().flat_map(|id| graph.results(id)).find_map(within)) {
-            Some(found) => Ok(found),
+            Some(found) => {
+                build.carriers.insert(dim.clone(), found);
+                Ok(found)
+            }
             None => {
                 let d = Diagnostic::new(Code::RunTimeSize, span, format!("no tensor before this has the size {dim}"));
                 Err(d.help("a size that is known only when running must be that of a tensor").into())
