@@ -199,10 +199,10 @@ pub fn escapes(tree: &Tree, id: ExprId) -> bool {
         let (mut inner_loops, mut inner_labels) = (loops, labels.clone());
         match kind {
             ExprKind::Return(_) => return true,
-            ExprKind::Break { label: Some(label), .. } | ExprKind::Continue(Some(label)) => {
-                if !labels.contains(&label.text) {
-                    return true;
-                }
+            ExprKind::Break { label: Some(label), .. } | ExprKind::Continue(Some(label))
+                if !labels.contains(&label.text) =>
+            {
+                return true;
             }
             ExprKind::Break { label: None, .. } | ExprKind::Continue(None) if loops == 0 => return true,
             ExprKind::For { label, .. } | ExprKind::While { label, .. } | ExprKind::Loop { label, .. } => {
