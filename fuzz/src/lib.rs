@@ -83,6 +83,30 @@ pub fn tri(data: &[u8]) {
     read_program(data, Language::Tri);
 }
 
+/// Programs in Rust syntax, compiled beside a small config with a low limit of steps; host code that comes of it runs.
+pub fn programs(data: &[u8]) {
+    const CONFIG: &str = "model_type = \"llama\"\n[architecture]\nhidden_size = 8\nnum_hidden_layers = 2\n\
+        num_attention_heads = 2\nvocab_size = 32\nlayer_types = [\"full\", \"window\"]\n";
+    const STEPS: u64 = 20_000;
+    let Some(text) = as_text(data) else { return };
+    let Ok(config) = tallow_format::Config::parse(CONFIG) else { panic!("the config is sound") };
+    let options = program::Options { steps: STEPS };
+    match program::compile(text, Language::Rs, "program.rs", &config, None, options) {
+        Ok(module) => {
+            module.graphs.values().for_each(|graph| drop(verify(graph.clone())));
+            let program::Outcome::Value(value) = &module.outcome else { return };
+            let leaf = |leaf: &program::host::Leaf| match leaf {
+                program::host::Leaf::Text(_) => Some(program::value::Value::str("héllo wörld 42")),
+                program::host::Leaf::Numbers(_) => None,
+            };
+            if let Err(error) = module.host.run(value, &leaf, &|_| None, STEPS) {
+                assert!(!error.message.is_empty());
+            }
+        }
+        Err(errors) => assert!(!errors.list.is_empty() && !errors.to_string().is_empty()),
+    }
+}
+
 /// Every place of a tree or of a mistake is one of the source, and the same is read every time.
 fn read_program(data: &[u8], language: Language) {
     let Some(text) = as_text(data) else { return };

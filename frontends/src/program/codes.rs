@@ -73,7 +73,7 @@ codes! {
     "E0602" CallDepth "calls are nested too deeply" "A function may call itself 256 deep; this recursion may have no end.";
     "E0603" Bounded "a loop runs past its bound" "`bounded N` promises at most N rounds; the config asks for more.";
     "E0604" Escape "`break`, `continue` or `return` has nowhere to go" "They leave a loop or a function, and a label must be that of a loop around.";
-    "E0605" Memory "a value grows too large" "Lists and texts of a program hold at most 16 million elements.";
+    "E0605" Memory "a value grows too large" "Lists and texts of a program hold at most 4 million elements or bytes.";
 
     #[unsupported] "E0701" RunTimeBranch "a branch depends on what is known only when running" "Pick a tensor with `select`; or move code on text and numbers alone into a function of its own, which then runs when the model runs.";
     #[unsupported] "E0702" RunTimeLoop "a loop depends on what is known only when running" "Loops that append a sampled token to a list become generation; other loops need a known number of rounds, or belong into a function on text and numbers alone.";

@@ -90,32 +90,74 @@ struct CounterVariable {
 const LENGTH: usize = 0;
 
 impl Evaluator<'_> {
-    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens. Tokens are
-    /// sampled by a method of that name; or by `argmax`, where its result is appended to a list of ids.
+    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens. Tokens are sampled
+    /// by a method of that name; or by `argmax`, where its result is appended to a list of ids. Of several lists it is
+    /// the one that is read for more than that.
     pub(super) fn token_list(&mut self, body: ExprId) -> Option<Arc<str>> {
         let build = self.build.as_ref()?;
         if build.generation.as_ref().is_some_and(|g| g.active) {
             return None;
         }
-        let sampled = self.samples(body);
-        // Ids are known to be tokens; a list of other things may hold them, too.
-        let (mut of_ids, mut other) = (None, None);
+        // What the syntax says is looked for once, since inner loops are met again and again.
+        let sampled = match self.picks.get(&body) {
+            Some(None) => return None,
+            Some(Some(sampled)) => *sampled,
+            None => {
+                let sampled = self.samples(body);
+                let mut argmax = false;
+                free::walk(self.tree, body, |_, kind| {
+                    argmax |= matches!(kind, ExprKind::Method { name, .. } if &*name.text == "argmax");
+                });
+                let picks = (sampled || argmax).then_some(sampled);
+                self.picks.insert(body, picks);
+                picks?
+            }
+        };
+        let lists = self.pushed_lists(body, sampled);
+        if lists.len() < 2 {
+            return lists.into_iter().next();
+        }
+        let mut uses = vec![0i32; lists.len()];
+        free::walk(self.tree, body, |id, kind| match kind {
+            ExprKind::Path(..) => {
+                if let Some(at) = self.variable(id).and_then(|name| lists.iter().position(|l| *l == name)) {
+                    uses[at] += 1;
+                }
+            }
+            ExprKind::Method { receiver, .. } => {
+                if let Some(at) = self.variable(*receiver).and_then(|name| lists.iter().position(|l| *l == name)) {
+                    uses[at] -= 1;
+                }
+            }
+            _ => {}
+        });
+        let most = uses.iter().copied().max()?;
+        lists.into_iter().zip(uses).find(|(_, n)| *n == most).map(|(list, _)| list)
+    }
+
+    /// The lists that a piece of program appends to; where it does not sample, those of ids that the likeliest token goes
+    /// into.
+    fn pushed_lists(&self, body: ExprId, sampled: bool) -> Vec<Arc<str>> {
+        let mut found = Vec::new();
         free::walk(self.tree, body, |_, kind| {
             let ExprKind::Method { receiver, name, args, .. } = kind else { return };
-            if !matches!(&*name.text, "push" | "push_back") || !(sampled || args.iter().any(|&a| self.likeliest(body, a))) {
+            if !matches!(&*name.text, "push" | "push_back") {
                 return;
             }
-            let Some(list) = self.variable(*receiver) else { return };
-            match self.lookup(&list).map(|c| self.deref(c.get())) {
-                Some(Value::Tokens) => of_ids = Some(list),
-                Some(Value::List(items)) if !items.is_empty() && items.iter().all(|v| matches!(v, Value::Int(_))) => {
-                    of_ids = Some(list);
+            let Some(list) = self.variable(*receiver).filter(|list| !found.contains(list)) else { return };
+            let holds_tokens = match self.lookup(&list).map(|c| self.deref(c.get())) {
+                Some(Value::Tokens) => true,
+                Some(Value::List(items)) => {
+                    sampled || !items.is_empty() && items.iter().all(|v| matches!(v, Value::Int(_)))
                 }
-                Some(Value::List(_)) if sampled => other = Some(list),
-                _ => {}
+                _ => false,
+            };
+            if holds_tokens && (sampled || args.iter().any(|&a| self.likeliest(body, a))) {
+                found.push(list);
             }
         });
-        of_ids.or(other)
+        found.sort();
+        found
     }
 
     /// Whether an expression in a loop's body is what `argmax` gives, or a variable that holds that.
@@ -265,6 +307,12 @@ impl Evaluator<'_> {
                 cell.set(Value::Counter(Counter { variable: counters.len() - 1, add: 0 }));
             }
             before.push((name.clone(), cell, value));
+        }
+        // Other lists that the token goes into hold what is generated, too.
+        for name in self.pushed_lists(body, true).iter().filter(|n| **n != list) {
+            if let Some(cell) = self.lookup(name) {
+                Place::variable(cell.clone()).with(|slot| *slot = Value::Generated);
+            }
         }
         place.with(|slot| *slot = Value::Tokens);
         let by_argmax = !self.samples(body);
@@ -433,15 +481,23 @@ impl Evaluator<'_> {
                 "clone" | "to_vec" | "iter" | "to_owned" | "into" | "to_string" | "as_slice" | "unwrap" | "trim",
             ) => Some(Ok(value.clone())),
             (Value::Tokens, "push" | "push_back" | "append" | "extend") => Some(self.push_token(args, span)),
+            (Value::Generated, "push" | "push_back") if self.generates() => Some(match args.values.first() {
+                Some(Value::Sampled(_)) => Ok(Value::Unit),
+                other => {
+                    let what = other.map_or("nothing", Value::kind);
+                    let d = Diagnostic::new(Code::Generation, span, format!("{what} is appended to the tokens"));
+                    Err(d.help("append the token that was sampled in this round").into())
+                }
+            }),
+            (Value::Generated, "len") if self.generates() => {
+                let d = Diagnostic::new(Code::Generation, span, "the length of a second list of tokens");
+                Some(Err(d.help("count the list that is embedded, or count rounds").into()))
+            }
             (Value::Tokens, "len") => {
                 let active = self.build.as_ref().and_then(|b| b.generation.as_ref()).filter(|g| g.active);
                 let add = match active {
                     Some(generation) => i128::from(generation.pushed),
-                    None => {
-                        let d =
-                            Diagnostic::new(Code::RunTimeSize, span, "the number of tokens is known only when running");
-                        return Some(Err(d.into()));
-                    }
+                    None => return Some(Ok(Value::Size(tallow_ir::Dim::symbol(tallow_ir::SEQUENCE)))),
                 };
                 Some(Ok(Value::Counter(Counter { variable: LENGTH, add })))
             }
@@ -469,6 +525,11 @@ impl Evaluator<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether the body of a loop over generated tokens is being evaluated.
+    fn generates(&self) -> bool {
+        self.build.as_ref().and_then(|b| b.generation.as_ref()).is_some_and(|g| g.active)
     }
 
     /// Appends the sampled token of this round.

@@ -134,6 +134,11 @@ fn rs() {
 }
 
 #[test]
+fn programs() {
+    run("programs", targets::programs, Words::Program);
+}
+
+#[test]
 fn tri() {
     run("tri", targets::tri, Words::Program);
 }

@@ -14,6 +14,8 @@ use tallow_ir::ops::Text;
 use tallow_ir::text::print;
 use tallow_ir::{DType, Dim, Graph, Op, OpInfo, RawGraph, Shape, TensorType};
 
+/// Programs of more bytes than this are no seeds of the evaluator's target.
+const LONG: usize = 5000;
 /// Operations of one graph.
 const GROUP: usize = 12;
 
@@ -48,7 +50,23 @@ pub fn all() -> Files {
     put(&mut out, "refused", &RawGraph::from_graph(&refused).unwrap());
     add(&mut out, "text", "refused.txt", print(&refused).into_bytes());
     programs(&mut out);
+    compiled(&mut out);
     out
+}
+
+/// The programs of the tests of the evaluator, but for long ones.
+fn compiled(out: &mut Files) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    for part in ["styles", "errors", "language"] {
+        for entry in std::fs::read_dir(folder.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let source = std::fs::read(&path).unwrap();
+            if name.ends_with(".rs") && source.len() < LONG {
+                add(out, "programs", &format!("{part}-{name}"), source);
+            }
+        }
+    }
 }
 
 /// The programs of the tests of both readers.

@@ -1,6 +1,6 @@
 //! Faulty programs: the diagnostics of each stand beside it.
 
-use crate::{compiled, config, files, golden};
+use crate::{beside, compiled, config, files, golden};
 
 const CONFIG: &str = r#"
 [architecture]
@@ -12,13 +12,14 @@ layer_types = ["full", "window"]
 fn faults_are_named() {
     for file in files("errors", &["rs", "tri", "txt"]) {
         if file.extension().is_some_and(|e| e == "txt") {
+            assert!(file.with_extension("").exists(), "{} belongs to no program", file.display());
             continue;
         }
         let name = file.file_name().unwrap().to_str().unwrap();
         let source = std::fs::read_to_string(&file).unwrap();
         match compiled(&source, name, &config(CONFIG)) {
             Ok(_) => panic!("{name} compiles"),
-            Err(error) => golden(&file.with_extension("txt"), &format!("{error}\n")),
+            Err(error) => golden(&beside(&file), &format!("{error}\n")),
         }
     }
 }

@@ -3,12 +3,15 @@
 //! | folder | holds |
 //! |---|---|
 //! | `language` | programs that check themselves by `assert!`, on a text that is known and on one that is known only when running |
+//! | `styles` | programs as other people write them, beside one config and one tensor index, with their graphs |
 //! | `errors` | faulty programs, each with the diagnostics that it gives; `TALLOW_BLESS=1` writes them |
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod errors;
+mod fasttext;
 mod language;
+mod styles;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +39,13 @@ fn files(name: &str, endings: &[&str]) -> Vec<PathBuf> {
 /// Whether files are written instead of compared.
 fn bless() -> bool {
     std::env::var_os("TALLOW_BLESS").is_some_and(|v| v == "1")
+}
+
+/// The golden file of a program: its name with `.txt` behind it.
+fn beside(program: &Path) -> PathBuf {
+    let mut name = program.as_os_str().to_owned();
+    name.push(".txt");
+    PathBuf::from(name)
 }
 
 /// A file against what it should hold.

@@ -121,11 +121,7 @@ fn kernel_of(e: &Evaluator<'_>, a: &Args, i: usize, name: &str, directions: usiz
         return a.each(e, i, directions, 1);
     }
     let Some(shape) = e.weight_shape(name) else {
-        let message = match e.build.as_ref().is_some_and(|b| b.tensors.is_some()) {
-            // The message of the missing tensor is the better one.
-            true => return Ok(vec![1; directions]),
-            false => format!("the kernel of `{name}` is not known without a tensor index"),
-        };
+        let message = format!("the kernel of `{name}` is not known without a tensor index");
         return Err(Diagnostic::new(Code::MissingWeight, a.name, message).help("say it, or give the index").into());
     };
     let kernel: Option<Vec<u32>> = shape.iter().skip(2).map(|&n| u32::try_from(n).ok()).collect();
@@ -148,6 +144,7 @@ fn with_bias(e: &mut Evaluator<'_>, mut operands: Vec<Node>, name: &str, out: i6
 /// `conv1d`, `conv2d` and `conv3d` of the weight store.
 pub(super) fn conv(e: &mut Evaluator<'_>, a: &Args, directions: usize) -> Eval {
     let name = e.weight_name(&a.text(e, 1)?);
+    e.require(&name, a.at(1))?;
     let out = i64::from(a.count(e, 2)?);
     let kernel = kernel_of(e, a, 3, &name, directions)?;
     let half = kernel.iter().map(|k| k / 2).collect();
@@ -187,6 +184,7 @@ fn batch_norm_eps(e: &mut Evaluator<'_>, span: Span) -> Eval<f32> {
 /// `conv1d_patch` of the weight store.
 pub(super) fn patch1d(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let name = e.weight_name(&a.text(e, 1)?);
+    e.require(&name, a.at(1))?;
     let (out, rate) = (i64::from(a.count(e, 2)?), a.count(e, 3)?);
     let taken = e.weight_shape(&name).and_then(|s| s.get(1).copied());
     let (x, channels) = channels(e, a, 1, taken)?;
@@ -199,6 +197,7 @@ pub(super) fn patch1d(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 /// `causal_conv1d` of the weight store.
 pub(super) fn causal(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let name = e.weight_name(&a.text(e, 1)?);
+    e.require(&name, a.at(1))?;
     let out = i64::from(a.count(e, 2)?);
     let kernel = kernel_of(e, a, 3, &name, 1)?[0];
     let shape = e.weight_shape(&name);
@@ -213,6 +212,7 @@ pub(super) fn causal(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 /// `conv_transpose1d` of the weight store.
 pub(super) fn transposed1d(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let name = e.weight_name(&a.text(e, 1)?);
+    e.require(&name, a.at(1))?;
     let out = a.count(e, 2)?;
     let kernel = kernel_of(e, a, 7, &name, 1)?[0];
     let shape = e.weight_shape(&name);
@@ -237,6 +237,7 @@ pub(super) fn transposed1d(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 /// `conv_transpose2d` of the weight store.
 pub(super) fn transposed2d(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let name = e.weight_name(&a.text(e, 1)?);
+    e.require(&name, a.at(1))?;
     let out = i64::from(a.count(e, 2)?);
     let (kernel, stride) = (a.each(e, 3, 2, 1)?, a.each(e, 4, 2, 1)?);
     let padding = if a.has(5) { a.each(e, 5, 2, 0)? } else { vec![0; 2] };

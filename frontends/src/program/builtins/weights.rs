@@ -155,6 +155,15 @@ impl Evaluator<'_> {
         self.has_weight(&bias).then_some(bias)
     }
 
+    /// An error where there is a tensor index and it lacks a weight.
+    pub(crate) fn require(&mut self, name: &str, at: Span) -> Eval<()> {
+        let indexed = self.build.as_ref().is_some_and(|b| b.tensors.is_some());
+        if indexed && !self.has_weight(name) {
+            self.weight(name, None, at)?;
+        }
+        Ok(())
+    }
+
     /// The shape of a weight, where the index has it.
     pub(crate) fn weight_shape(&self, name: &str) -> Option<Vec<i64>> {
         let shape = self.build.as_ref()?.tensors?.shape(name)?;
@@ -305,6 +314,7 @@ fn row(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 fn linear(e: &mut Evaluator<'_>, a: &Args, bias: bool) -> Eval {
     let name = e.weight_name(&a.text(e, 1)?);
     let out = i64::from(a.count(e, 2)?);
+    e.require(&name, a.at(1))?;
     let inner = e.weight_shape(&name).and_then(|s| s.get(1).copied());
     let x = match inner {
         Some(n) => {

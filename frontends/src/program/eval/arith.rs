@@ -276,6 +276,10 @@ impl Evaluator<'_> {
                 let missing = if let Value::Missing(_) | Value::Poison = a { a } else { b };
                 return Err(self.mismatch(missing, other.kind(), span));
             }
+            (known_later @ (Value::Host(_) | Value::Size(_) | Value::Sampled(_) | Value::Counter(_)), _)
+            | (_, known_later @ (Value::Host(_) | Value::Size(_) | Value::Sampled(_) | Value::Counter(_))) => {
+                return Err(self.mismatch(known_later, "a known value", span));
+            }
             _ => {
                 let d = Diagnostic::new(Code::Type, span, format!("{} and {} have no order", a.kind(), b.kind()));
                 return Err(d.into());

@@ -121,12 +121,16 @@ impl Evaluator<'_> {
             return result;
         }
         // `Tensor::relu(&x)`, `f32::max(a, b)`: a method by its full name.
-        if let Some((receiver, rest)) = values.split_first() {
+        let mut known: Vec<&str> = builtins::functions_of(owner).collect();
+        known.extend(super::ordinary::functions_of(owner));
+        let method = || super::ordinary::is_method(&name.text) || self.functions.keys().any(|(_, n)| *n == name.text);
+        if let Some((receiver, rest)) = values.split_first()
+            && (known.is_empty() || method() || builtins::method(receiver, &name.text).is_some())
+        {
             let place = Place::variable(Cell::new(receiver.clone()));
             let args = Args::new(None, rest.to_vec(), spans.get(1..).unwrap_or_default(), name.span, span);
             return self.method_on(place, receiver.clone(), name, types, args, spans[0], span);
         }
-        let known: Vec<&str> = builtins::functions_of(owner).collect();
         let d = Diagnostic::new(Code::UnknownName, name.span, format!("there is no function `{owner}::{}`", name.text))
             .label("unknown");
         Err(match nearest(&name.text, &known) {

@@ -50,9 +50,11 @@ pub const MAX_CALLS: usize = 256;
 /// Most expressions inside each other, over all calls; the stack of [`with_stack`] holds them.
 const MAX_DEPTH: usize = 24_000;
 /// Most elements of one list, and bytes of one text.
-pub const MAX_LENGTH: usize = 1 << 24;
+pub const MAX_LENGTH: usize = 1 << 22;
 /// Most elements and bytes that a run may make in all.
-const MAX_MADE: usize = 1 << 26;
+const MAX_MADE: usize = 1 << 24;
+/// The same for each step of a smaller limit.
+const MADE_OF_A_STEP: u64 = 64;
 /// Elements that are copied or compared at once for one step.
 const WORK_OF_A_STEP: u64 = 64;
 /// Most errors before the evaluator gives up.
@@ -107,7 +109,10 @@ pub struct Evaluator<'t> {
     steps: u64,
     step_limit: u64,
     made: usize,
+    made_limit: usize,
     depth: usize,
+    /// Whether the body of a loop samples tokens, or takes the likeliest (`None`: neither).
+    pub(crate) picks: HashMap<ExprId, Option<bool>>,
     /// The rounds of the loops around, outermost first: names of values tell them.
     pub(crate) rounds: Vec<i128>,
     /// The names that closures read, by their bodies.
@@ -130,15 +135,18 @@ impl<'t> Evaluator<'t> {
             steps: 0,
             step_limit: MAX_STEPS,
             made: 0,
+            made_limit: MAX_MADE,
             depth: 0,
+            picks: HashMap::new(),
             rounds: Vec::new(),
             read: HashMap::new(),
         }
     }
 
-    /// Another limit of steps than [`MAX_STEPS`].
+    /// Another limit of steps than [`MAX_STEPS`], with which less may be made.
     pub(crate) fn limit_steps(&mut self, limit: u64) {
         self.step_limit = limit;
+        self.made_limit = usize::try_from(limit.saturating_mul(MADE_OF_A_STEP)).unwrap_or(MAX_MADE).min(MAX_MADE);
     }
 
     /// Counts a step.
@@ -156,10 +164,10 @@ impl<'t> Evaluator<'t> {
     /// Counts elements or bytes that are made.
     pub(crate) fn make(&mut self, n: usize, span: Span) -> Eval<()> {
         self.made = self.made.saturating_add(n);
-        if n <= MAX_LENGTH && self.made <= MAX_MADE {
+        if n <= MAX_LENGTH && self.made <= self.made_limit {
             return Ok(());
         }
-        let most = if n > MAX_LENGTH { MAX_LENGTH } else { MAX_MADE };
+        let most = if n > MAX_LENGTH { MAX_LENGTH } else { self.made_limit };
         let what = if n > MAX_LENGTH { format!("a value of {n} elements") } else { "more elements in all".to_owned() };
         let d = Diagnostic::new(Code::Memory, span, format!("{what}; at most {most} are possible"));
         self.abort(d)

@@ -68,6 +68,17 @@ fn arity(owner: &str, name: &str, given: usize) -> Option<usize> {
     })
 }
 
+/// The names of the functions of a type or module.
+pub(crate) fn functions_of(owner: &str) -> impl Iterator<Item = &'static str> {
+    const NAMES: &[&str] = &[
+        "new", "with_capacity", "from", "from_iter", "from_utf8", "from_utf8_lossy", "from_u32", "from_digit",
+        "from_bits", "to_bits", "try_from", "from_str", "from_le_bytes", "from_be_bytes", "from_ne_bytes",
+        "from_str_radix", "repeat", "once", "from_fn", "repeat_n", "successors", "zip", "empty", "repeat_with", "min",
+        "max", "Reverse", "swap", "replace", "take",
+    ];
+    NAMES.iter().copied().filter(move |name| arity(owner, name, usize::MAX).is_some())
+}
+
 fn function(e: &mut Evaluator<'_>, owner: &str, call: &Call<'_>) -> Eval {
     let span = call.span;
     let some = |value: Option<Value>| Ok(value.map_or(Value::none(), Value::some));

@@ -25,7 +25,7 @@ use crate::program::value::{Items, Place, Value};
 use std::sync::Arc;
 
 pub(crate) use common::ordering_constant;
-pub(crate) use functions::associated;
+pub(crate) use functions::{associated, functions_of};
 
 /// Names of methods, and how many arguments they take.
 type Table = &'static [(&'static str, usize)];
@@ -237,6 +237,11 @@ pub(crate) fn change(
     }
 }
 
+/// Whether ordinary values have a method of this name at all.
+pub(crate) fn is_method(name: &str) -> bool {
+    TABLES.iter().any(|(_, table)| row(table, name).is_some())
+}
+
 /// Whether a method changes the elements of a list in place, so that it may be called on a part of one.
 pub(crate) fn changes_part(name: &str) -> bool {
     row(lists::CHANGES, name).is_some()
@@ -323,6 +328,11 @@ pub(crate) fn method(
     let mut known: Vec<&str> = Vec::new();
     for table in [table(value).unwrap_or_default(), change_table(value), common::METHODS] {
         known.extend(table.iter().map(|(n, _)| *n));
+    }
+    if let Value::Int(n) = value
+        && n.ty.is_none()
+    {
+        known.extend(floats::METHODS.iter().map(|(n, _)| *n));
     }
     Err(e.no_method(value, name, &known))
 }
