@@ -36,7 +36,7 @@ pub fn languages() -> String {
         let mut names: Vec<(&str, usize)> = table.to_vec();
         names.sort_unstable();
         let names: Vec<String> = names.iter().map(|(name, n)| format!("`{name}`\u{a0}{n}")).collect();
-        let _ = write!(out, "- **{of}**: {}\n", names.join(", "));
+        let _ = writeln!(out, "- **{of}**: {}", names.join(", "));
     }
     out
 }
