@@ -394,20 +394,19 @@ impl Evaluator<'_> {
                 }
                 (Value::Sampled(_), Some(variable)) if generation.current == Some(variable) => {}
                 (Value::Sampled(_), Some(_)) => {}
-                (Value::Tensor(now), None) => {
-                    if !matches!(before.iter().find(|(n, _, _)| n == name), Some((_, _, Value::Tensor(then))) if *then == now)
-                    {
-                        let d = Diagnostic::new(
-                            Code::Generation,
-                            span,
-                            format!("`{name}` carries a tensor from token to token"),
-                        );
-                        return Err(d
-                            .help(
-                                "attention keeps its own cache of earlier tokens; compute the rest anew in each round",
-                            )
-                            .into());
-                    }
+                (Value::Tensor(now), None)
+                    if !matches!(before.iter().find(|(n, _, _)| n == name), Some((_, _, Value::Tensor(then))) if *then == now) =>
+                {
+                    let d = Diagnostic::new(
+                        Code::Generation,
+                        span,
+                        format!("`{name}` carries a tensor from token to token"),
+                    );
+                    return Err(d
+                        .help(
+                            "attention keeps its own cache of earlier tokens; compute the rest anew in each round",
+                        )
+                        .into());
                 }
                 _ => {}
             }
