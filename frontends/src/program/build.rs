@@ -230,6 +230,7 @@ impl<'t> Evaluator<'t> {
 
     /// A value as an operand. Numbers and lists of numbers become constants, what is known only when running a
     /// call of the host.
+    #[allow(clippy::wrong_self_convention, reason = "`to` says what the value becomes; a call may be added to the graph")]
     pub(crate) fn to_node(&mut self, value: &Value, span: Span) -> Eval<Node> {
         match value {
             Value::Tensor(node) => Ok(*node),

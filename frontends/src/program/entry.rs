@@ -260,7 +260,7 @@ fn finish(
         spans.insert(name.to_owned(), placed);
         graphs.insert(name.to_owned(), graph);
     }
-    let chat = tree.functions.iter().position(|f| is_chat(f));
+    let chat = tree.functions.iter().position(is_chat);
     Ok(Module {
         language: tree.language,
         graphs,

@@ -394,9 +394,7 @@ impl Evaluator<'_> {
         let value = self.resolve_once(id)?;
         // Whoever walks over a node's iterator walks over a copy.
         match &value {
-            Value::Iter(iter) => {
-                Ok(Value::Iter(self.copy_iter(iter, Span::default(), 0, &mut |_, value| Ok(value))?))
-            }
+            Value::Iter(iter) => Ok(Value::Iter(self.copy_iter(iter, Span::default(), 0, &mut |_, value| Ok(value))?)),
             _ => Ok(value),
         }
     }

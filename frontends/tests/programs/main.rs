@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `language` | programs that check themselves by `assert!`, on a text that is known and on one that is known only when running |
 //! | `styles` | programs as other people write them, beside one config and one tensor index, with their graphs |
+//! | `faulty` | programs with one mistake each, beside configs and tensor indexes, with the whole message |
 //! | `errors` | faulty programs, each with the diagnostics that it gives; `TALLOW_BLESS=1` writes them |
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod errors;
 mod fasttext;
+mod faulty;
 mod language;
 mod styles;
 

@@ -517,10 +517,8 @@ impl Evaluator<'_> {
 
     fn each_as_type(&mut self, list: Value, items: &[Value], ty: &Type, span: Span) -> Eval {
         let changes = |v: &Value| {
-            let inside = matches!(
-                v,
-                Value::List(_) | Value::Tuple(_) | Value::Map(_) | Value::Option(Some(_)) | Value::Default
-            );
+            let inside =
+                matches!(v, Value::List(_) | Value::Tuple(_) | Value::Map(_) | Value::Option(Some(_)) | Value::Default);
             inside || matches!(v, Value::Int(Int { ty: None, .. }))
         };
         if !items.iter().any(changes) || matches!(ty.kind, TypeKind::Inferred) {

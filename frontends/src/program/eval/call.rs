@@ -309,9 +309,10 @@ impl Evaluator<'_> {
             && let Some(&index) = self.functions.get(&(Some(of.name.clone()), name.text.clone()))
         {
             let tree = self.tree;
-            let mutable = tree.functions[index].params.first().is_some_and(|p| {
-                matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. })
-            });
+            let mutable = tree.functions[index]
+                .params
+                .first()
+                .is_some_and(|p| matches!(p.ty.kind, crate::program::ast::TypeKind::Reference { mutable: true, .. }));
             // A copy of the struct would have its parts copied when they change.
             let this = match mutable {
                 true => {

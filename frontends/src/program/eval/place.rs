@@ -54,8 +54,12 @@ impl Place {
                 };
                 copied += if shared { len } else { 0 };
                 let next = match (value, steps.next()) {
-                    (Value::List(items) | Value::Tuple(items) | Value::Option(Some(items)), Some(Step::Element(n))) => items.get(*n),
-                    (Value::Struct(of), Some(Step::Field(name))) => of.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v),
+                    (Value::List(items) | Value::Tuple(items) | Value::Option(Some(items)), Some(Step::Element(n))) => {
+                        items.get(*n)
+                    }
+                    (Value::Struct(of), Some(Step::Field(name))) => {
+                        of.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+                    }
                     (Value::Map(map), Some(Step::Entry(key))) => map.get(key).map(|(_, v)| v),
                     _ => None,
                 };
@@ -233,7 +237,9 @@ impl Evaluator<'_> {
                     (Value::List(items), Value::Int(n)) => {
                         usize::try_from(n.value).ok().filter(|&n| n < items.len()).map(Step::Element)
                     }
-                    (Value::Map(map), _) => self.key(&index, self.span(*at)).ok().filter(|k| map.contains_key(k)).map(Step::Entry),
+                    (Value::Map(map), _) => {
+                        self.key(&index, self.span(*at)).ok().filter(|k| map.contains_key(k)).map(Step::Entry)
+                    }
                     _ => None,
                 };
                 match (place, step) {
@@ -294,7 +300,9 @@ impl Evaluator<'_> {
             self.work(copied, span)?;
         }
         place.with(f).ok_or_else(|| {
-            Diagnostic::new(Code::Assign, span, "what this refers to is there no more").label("a stale reference").into()
+            Diagnostic::new(Code::Assign, span, "what this refers to is there no more")
+                .label("a stale reference")
+                .into()
         })
     }
 

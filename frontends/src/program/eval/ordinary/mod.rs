@@ -213,7 +213,9 @@ pub(crate) fn change(
     let value = match value {
         Value::Default => {
             let own = match () {
-                () if row(lists::CHANGES, &name.text) == Some(args.values.len()) && &*name.text != "insert" => Value::list(Vec::new()),
+                () if row(lists::CHANGES, &name.text) == Some(args.values.len()) && &*name.text != "insert" => {
+                    Value::list(Vec::new())
+                }
                 () if row(maps::CHANGES, &name.text).is_some() => {
                     Value::Map(Arc::new(crate::program::value::Entries::new(false, args.values.len() == 1)))
                 }
@@ -317,7 +319,8 @@ pub(crate) fn method(
     if let Value::List(_) | Value::Map(_) = value
         && row(iterators::METHODS, &name.text).is_some()
     {
-        let d = Diagnostic::new(Code::UnknownMethod, name.span, format!("{} has no method `{}`", value.kind(), name.text));
+        let d =
+            Diagnostic::new(Code::UnknownMethod, name.span, format!("{} has no method `{}`", value.kind(), name.text));
         return Err(d.label("a method of iterators").help(format!("walk over it: `.iter().{}(…)`", name.text)).into());
     }
     if let Value::Function(_) | Value::Closure(_) | Value::Builtin(..) = value

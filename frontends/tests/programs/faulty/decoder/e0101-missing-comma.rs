@@ -1,0 +1,4 @@
+pub fn forward(ids: &[u32], config: &Config, w: &Weights) -> Tensor {
+    let h = w.embed("model.embed_tokens" ids, config.architecture.hidden_size);
+    w.rmsnorm(&h, "model.norm", 1e-6)
+}

@@ -1,0 +1,1 @@
+﻿pub fn forward(w: &Weights) -> Tensor { x }
