@@ -432,13 +432,20 @@ impl<'t> Evaluator<'t> {
     }
 
     fn missing_weight(&self, name: &str, shape: Option<&[i64]>, span: Span) -> Flow {
-        let of = shape.map(|s| format!(" of the shape {s:?}")).unwrap_or_default();
-        let d = Diagnostic::new(Code::MissingWeight, span, format!("the model has no tensor `{name}`{of}"))
-            .label("not in the tensor index");
+        let label = match shape {
+            Some(shape) => format!("not in the tensor index; one of the shape {shape:?} is needed"),
+            None => "not in the tensor index".to_owned(),
+        };
+        let d = Diagnostic::new(Code::MissingWeight, span, format!("the model has no tensor `{name}`")).label(label);
         let names = self.build.as_ref().and_then(|b| b.tensors).map(TensorShapes::names).unwrap_or_default();
-        // The nearest among names that share their end or their beginning comes first.
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match crate::nearest::nearest(name, &names) {
+        // One that goes on a little where this one stops comes before the one with the fewest edits.
+        let (start, end) = name.rsplit_once('.').unwrap_or((name, ""));
+        let longer = |n: &&&str| {
+            n.rsplit_once('.').is_some_and(|(s, e)| e == end && s.starts_with(start) && s.len() <= start.len() + 10)
+        };
+        let near = names.iter().filter(longer).min_by_key(|n| n.len()).copied();
+        match near.or_else(|| crate::nearest::nearest(name, &names)) {
             Some(near) => d.help(format!("did you mean `{near}`?")).into(),
             None => {
                 let first: Vec<&str> = names.into_iter().take(6).collect();

@@ -2,7 +2,7 @@
 
 use super::ast::Span;
 use super::codes::Code;
-use super::source::turns_text;
+use super::source::{MARK, turns_text};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -153,13 +153,15 @@ pub struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// Finds the lines.
     pub fn new(source: &'a str) -> Self {
-        let starts = std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        // A byte order mark takes no column.
+        let first = if source.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+        let starts = std::iter::once(first).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Lines { source, starts }
     }
 
     /// Where a byte stands.
     pub fn place(&self, at: u32) -> Place {
-        let at = self.boundary(at);
+        let at = self.boundary(at).max(self.starts[0]);
         let line = self.starts.partition_point(|&start| start <= at).max(1);
         let column = self.source[self.starts[line - 1]..at].chars().count() + 1;
         Place { line, column }
@@ -186,7 +188,7 @@ impl<'a> Lines<'a> {
         let place = self.place(span.start);
         let line = self.line(place.line);
         let start = self.starts[place.line - 1];
-        let from = (self.boundary(span.start) - start).min(line.len());
+        let from = self.boundary(span.start).saturating_sub(start).min(line.len());
         let to = (self.boundary(span.end).saturating_sub(start)).clamp(from, line.len());
         // Cut a long line around the mark.
         let before = line[..from].chars().count();
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn places_past_the_end_and_inside_characters_are_shown() {
         for (start, end) in [(0, 0), (1, 2), (2, 2), (3, 900), (900, 901), (2, 1)] {
-            for source in ["", "é", "a\n", "\n\né", "a\r\n"] {
+            for source in ["", "é", "a\n", "\n\né", "a\r\n", "\u{feff}", "\u{feff}a"] {
                 let error = Diagnostic::new(Code::Syntax, Span { start, end }, "odd");
                 let found = shown(source, error.related(Span { start: end, end: start }, "there").help("a\nb"));
                 assert!(found.contains('^') && found.ends_with("= help: a\n          b"), "{found}");

@@ -63,8 +63,12 @@ fn evaluate(
     let Some(entry) = tree.functions.iter().position(|f| &*f.name.text == "forward" && f.owner.is_none()) else {
         let names: Vec<&str> = tree.functions.iter().map(|f| &*f.name.text).collect();
         let d = Diagnostic::new(Code::NoEntry, Span::default(), "the program has no function `forward`");
-        return Err(vec![match crate::nearest::nearest("forward", &names) {
-            Some(near) => d.help(format!("did you mean `{near}` to be it?")),
+        let near = crate::nearest::nearest("forward", &names)
+            .and_then(|near| tree.functions.iter().find(|f| &*f.name.text == near));
+        return Err(vec![match near {
+            Some(near) => Diagnostic { span: near.name.span, ..d }
+                .label("is this meant to be it?")
+                .help("name it `forward`"),
             None => d.help("add `pub fn forward(…)`, which takes the inputs, the config and the weights"),
         }]);
     };
@@ -74,7 +78,10 @@ fn evaluate(
     let function = &tree.functions[entry];
     let Some(args) = arguments(&mut e, function) else { return Err(sorted(e.errors)) };
     let result = e.call_function(entry, args, function.name.span, function.name.span);
-    e.check_roles();
+    // A product that an attention did not take because of another mistake is none.
+    if e.errors.is_empty() && result.is_ok() {
+        e.check_roles();
+    }
     let value = match result {
         Ok(value) => value,
         Err(super::eval::Flow::Error(d)) => {

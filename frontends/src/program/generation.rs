@@ -350,7 +350,7 @@ impl Evaluator<'_> {
             (Err(Flow::Break(None, _)), _) => Err(self.single_round(span)),
             (Err(flow), _) => Err(flow),
         };
-        let done = result.and_then(|()| self.finish_generation(rounds_of, &before, errors, span));
+        let done = result.and_then(|()| self.finish_generation(rounds_of, &before, errors, body, span));
         if let Some(generation) = self.build.as_mut().and_then(|b| b.generation.as_mut()) {
             generation.active = false;
         }
@@ -359,7 +359,9 @@ impl Evaluator<'_> {
     }
 
     fn single_round(&self, span: Span) -> Flow {
-        Diagnostic::new(Code::Generation, span, "this loop ends in its first round, whatever is sampled").into()
+        Diagnostic::new(Code::Generation, span, "this loop ends in its first round, whatever is sampled")
+            .help("end it where the token is one that ends the text: `if next == END { break; }`")
+            .into()
     }
 
     /// Checks what the body has left, and settles the limits.
@@ -368,6 +370,7 @@ impl Evaluator<'_> {
         rounds_of: &[Arc<str>],
         before: &[(Arc<str>, Cell, Value)],
         errors: usize,
+        body: ExprId,
         span: Span,
     ) -> Eval<()> {
         if self.errors.len() > errors {
@@ -400,7 +403,8 @@ impl Evaluator<'_> {
                 (Value::Sampled(_), Some(_)) => {}
                 (Value::Tensor(now), None) if !held(now, name) => {
                     let message = format!("`{name}` carries a tensor from token to token");
-                    let d = Diagnostic::new(Code::Generation, span, message);
+                    let at = self.assigned_at(body, name).unwrap_or(span);
+                    let d = Diagnostic::new(Code::Generation, at, message).label("read in the next round");
                     let help = "attention keeps its own cache of earlier tokens; compute the rest anew in each round";
                     return Err(d.help(help).into());
                 }
@@ -462,6 +466,19 @@ impl Evaluator<'_> {
         Ok(())
     }
 
+    /// Where a piece of program assigns to a variable first.
+    fn assigned_at(&self, body: ExprId, name: &Arc<str>) -> Option<Span> {
+        let mut places = Vec::new();
+        free::walk(self.tree, body, |id, kind| {
+            if let ExprKind::Assign(place, _) | ExprKind::AssignOp(_, place, _) = kind
+                && self.variable(*place).as_ref() == Some(name)
+            {
+                places.push(self.span(id));
+            }
+        });
+        places.into_iter().min_by_key(|s| s.start)
+    }
+
     /// A known token id.
     fn token_id(&self, value: &Value, span: Span) -> Eval<u32> {
         let n = self.known_int(value, span)?.value;
@@ -514,9 +531,11 @@ impl Evaluator<'_> {
                     name.span,
                     format!("`{}` of tokens that are known only when running", name.text),
                 );
-                Some(Err(d
-                    .help("tokens are embedded, counted with `len`, appended to with `push`, and decoded")
-                    .into()))
+                let help = match value {
+                    Value::Generated => "after the loop the tokens can only be decoded; end the loop where they are enough",
+                    _ => "tokens are embedded, counted with `len`, appended to with `push`, and decoded",
+                };
+                Some(Err(d.help(help).into()))
             }
             _ => None,
         }
@@ -628,7 +647,7 @@ impl Evaluator<'_> {
                     span,
                     format!("`{}` of a number that grows from token to token", op.symbol()),
                 );
-                return Err(d.into());
+                return Err(d.help("such numbers are compared, and grow by a known number in each round").into());
             }
         };
         let pushed = self.build.as_ref().and_then(|b| b.generation.as_ref()).is_some_and(|g| g.pushed);
@@ -659,6 +678,9 @@ impl Evaluator<'_> {
 
     /// `if` on a condition on tokens: one branch leaves the loop.
     pub(super) fn stop_branch(&mut self, stop: Stop, then: ExprId, otherwise: Option<ExprId>, span: Span) -> Eval {
+        if !self.build.as_ref().and_then(|b| b.generation.as_ref()).is_some_and(|g| g.active) {
+            return self.note_stop(Stop { negated: false, ..stop }, span).map(|()| Value::Unit);
+        }
         let (leaving, going) = if stop.negated { (otherwise, Some(then)) } else { (Some(then), otherwise) };
         let leaves = leaving.is_some_and(|id| self.only_breaks(id));
         if !leaves {

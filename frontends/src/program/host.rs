@@ -294,6 +294,7 @@ impl Evaluator<'_> {
                 .help("move the code into a function on text and numbers alone; it then runs with the model")
                 .into());
         }
+        self.check_methods(id);
         let inside = free::bound_inside(tree, id);
         let mut names = free::read(tree, id);
         let changed = free::changed(tree, id);
@@ -305,6 +306,18 @@ impl Evaluator<'_> {
                 Ok(value) => captured.push((name, value)),
                 // A name that the piece binds itself need not be this variable.
                 Err(_) if inside.contains(&name) => {}
+                Err(Flow::Error(mut d)) if d.code == Code::RunTimeValue => {
+                    let what = self.deref(cell.get());
+                    d.code = match &tree.expr(id).kind {
+                        ExprKind::For { .. } | ExprKind::While { .. } | ExprKind::Loop { .. } => Code::RunTimeLoop,
+                        _ => Code::RunTimeBranch,
+                    };
+                    d.message = format!(
+                        "this depends on text or numbers that are known only when running, and reads `{name}`, {}",
+                        what.kind()
+                    );
+                    return Err(Flow::Error(d));
+                }
                 Err(flow) => return Err(flow),
             }
         }
@@ -376,7 +389,7 @@ impl Evaluator<'_> {
             | Value::Generated
             | Value::Pending(_) => {
                 let d = Diagnostic::new(
-                    Code::RunTimeLoop,
+                    Code::RunTimeValue,
                     span,
                     format!("{} in code on run-time text and numbers", value.kind()),
                 );

@@ -5,6 +5,9 @@ use super::codes::Code;
 use super::eval::ordinary;
 use std::fmt::Write as _;
 
+/// The most characters of a line of an example.
+const LONGEST: usize = 100;
+
 /// `docs/languages.md`: everything that programs can say.
 pub fn languages() -> String {
     let mut out = String::from(include_str!("languages.md"));
@@ -86,8 +89,10 @@ fn rows(out: &mut String, prefix: &str, table: &[Builtin]) {
 pub fn errors(example: &dyn Fn(Code) -> Option<(String, String)>) -> String {
     let mut out = String::from(
         "# Errors of programs\n\nEvery error has a code, which never changes its meaning, and shows the place in the program. \
-         All that can be found in one go is reported, sorted by place. This page is made from the table of codes and from the \
-         tests of messages.\n",
+         All that can be found in one go is reported, sorted by place; what follows from a mistake that was reported is not \
+         reported again, nor is one that every round of a loop or every layer repeats. [languages.md](languages.md) says what \
+         programs can say. Examples leave out the `use` lines; their config and their tensors are those of a tiny decoder or \
+         of a tiny model of pictures.\n\nThis page is made from the table of codes and from tests of messages.\n",
     );
     for &code in Code::ALL {
         let _ = write!(out, "\n## {}: {}\n\n{}\n", code.name(), code.summary(), code.explanation());
@@ -95,9 +100,18 @@ pub fn errors(example: &dyn Fn(Code) -> Option<(String, String)>) -> String {
             out.push_str("\nThe program may be sound: this version does not compile it (exit code 4).\n");
         }
         if let Some((source, message)) = example(code) {
-            let fence = if source.contains("module ") { "" } else { "rust,ignore" };
-            let _ = write!(out, "\n```{fence}\n{}\n```\n\n```text\n{}\n```\n", source.trim_end(), message.trim_end());
+            let fence = if source.starts_with("module ") { "text" } else { "rust,ignore" };
+            let source: Vec<String> = source.trim_end().lines().map(cut).collect();
+            let _ = write!(out, "\n```{fence}\n{}\n```\n\n```text\n{}\n```\n", source.join("\n"), message.trim_end());
         }
     }
     out
+}
+
+/// A line of an example; the end of a long one is left out.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }

@@ -17,7 +17,7 @@ pub const MAX_CHAIN: usize = 10_000;
 pub const MAX_ERRORS: usize = 200;
 
 /// The byte order mark that some editors write first.
-const MARK: char = '\u{feff}';
+pub const MARK: char = '\u{feff}';
 
 /// Checks length and characters; the byte where the text begins, which is after a byte order mark.
 ///

@@ -145,6 +145,20 @@ pub enum TriValue {
     Llama,
 }
 
+impl TriValue {
+    /// The name by which programs call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TriValue::Input => "input",
+            TriValue::Output => "output",
+            TriValue::Io => "io",
+            TriValue::Convert => "convert",
+            TriValue::Tensor => "tensor",
+            TriValue::Llama => "transformer_llama",
+        }
+    }
+}
+
 /// A struct, or a variant of an enum.
 #[derive(Clone, Debug)]
 pub struct StructValue {

@@ -134,6 +134,16 @@ pub(crate) fn method(value: &Value, name: &str) -> Option<&'static Builtin> {
     find(owner_of(value)?, name)
 }
 
+/// Whether tensors have a method of this name.
+pub(crate) fn is_tensor_method(name: &str) -> bool {
+    find(Owner::Tensor, name).is_some()
+}
+
+/// Whether any table holds a method of this name.
+pub(crate) fn is_method(name: &str) -> bool {
+    TABLES.iter().any(|(owner, _, _)| find(*owner, name).is_some())
+}
+
 /// The names of the methods that tables hold for a value.
 pub(crate) fn methods_of(value: &Value) -> impl Iterator<Item = &'static str> {
     let owner = owner_of(value);
@@ -323,7 +333,7 @@ impl Args {
         match usize::try_from(from_start) {
             Ok(axis) if axis < rank => Ok(axis),
             _ => {
-                let message = format!("there is no dimension {axis} in a tensor of {rank}");
+                let message = format!("there is no dimension {axis} in a tensor of {rank} dimension{}", if rank == 1 { "" } else { "s" });
                 let d = Diagnostic::new(Code::Axis, self.at(i), message).label("no such dimension");
                 Err(d.help("dimensions count from 0; negative numbers count from the end").into())
             }

@@ -218,7 +218,7 @@ impl Evaluator<'_> {
                 at,
                 format!("attention takes products of `tensor.matvec`, found {}", value.kind()),
             );
-            return Err(d.into());
+            return Err(d.help(format!("make the {} by `tensor.matvec(h, layer, out, in)`", role_name(role))).into());
         };
         let spec = self.decoder_spec(at)?;
         let build = self.build(at)?;
@@ -376,7 +376,9 @@ fn flash_attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let (v, v_layer) = e.project(a.value(2), "v", a.at(2))?;
     if layer != k_layer || layer != v_layer {
         let message = format!("queries of layer {layer}, keys of layer {k_layer}, values of layer {v_layer}");
-        return Err(Diagnostic::new(Code::Layer, a.span, message).into());
+        return Err(Diagnostic::new(Code::Layer, a.span, message)
+            .help("give the same layer to the three `tensor.matvec` whose results meet here")
+            .into());
     }
     let spec = e.decoder_spec(a.span)?;
     let mixed = e.flash_attention([q, k, v], count, Some(layer), a.span)?;

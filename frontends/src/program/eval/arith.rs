@@ -89,6 +89,12 @@ impl Evaluator<'_> {
             }
             (Value::Sampled(_) | Value::Stop(_) | Value::Counter(_), _)
             | (_, Value::Sampled(_) | Value::Stop(_) | Value::Counter(_)) => self.token_binary(op, &a, &b, span),
+            (Value::Str(_) | Value::Char(_) | Value::Unit | Value::Struct(_) | Value::Map(_) | Value::Closure(_), x)
+            | (x, Value::Str(_) | Value::Char(_) | Value::Unit | Value::Struct(_) | Value::Map(_) | Value::Closure(_))
+                if self.is_tensor(x) =>
+            {
+                Err(self.no_operator(op, &a, &b, span))
+            }
             _ if self.is_tensor(&a) || self.is_tensor(&b) => self.tensor_binary(op, &a, &b, span),
             (Value::Size(_) | Value::Int(_), Value::Size(_) | Value::Int(_)) => self.size_binary(op, &a, &b, span),
             (Value::Bool(x), Value::Bool(y)) if !is_comparison(op) => match op {

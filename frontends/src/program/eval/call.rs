@@ -3,12 +3,13 @@
 use super::place::Located;
 use super::{Eval, Evaluator, Flow, Frame, MAX_CALLS, free};
 use crate::nearest::nearest;
-use crate::program::ast::{ExprId, ExprKind, Name, Span, Type};
+use crate::program::ast::{ExprId, ExprKind, IntType, Name, Span, Type};
 use crate::program::builtins::{self, Args};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::host::Applied;
 use crate::program::value::{Cell, Closure, Place, StructValue, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Evaluator<'_> {
@@ -26,10 +27,24 @@ impl Evaluator<'_> {
                 return self.call_associated(callee, of, name, types, args, span);
             }
         }
-        let function = self.eval(callee)?;
+        let function = match self.eval(callee) {
+            Ok(function) => function,
+            Err(flow) => return Err(self.after_failure(flow, args)),
+        };
         let values = self.eval_all(args)?;
         let spans = args.iter().map(|&id| self.span(id)).collect::<Vec<_>>();
         self.call_value(&function, values, &spans, self.span(callee), span)
+    }
+
+    /// What is called has failed: its arguments are evaluated all the same, so that their mistakes are shown too.
+    fn after_failure(&mut self, flow: Flow, args: &[ExprId]) -> Flow {
+        if !matches!(flow, Flow::Error(_) | Flow::Poisoned) {
+            return flow;
+        }
+        match self.settle(flow).and_then(|()| self.eval_all(args)) {
+            Ok(_) => Flow::Poisoned,
+            Err(flow) => flow,
+        }
     }
 
     /// `Some(x)`, `Ok(x)`, `Err(x)` and tuple structs.
@@ -59,7 +74,11 @@ impl Evaluator<'_> {
     ) -> Eval {
         if declared.len() != args.len() {
             let message = format!("`{}` takes {}, found {}", at.text, builtins::counted(declared.len()), args.len());
-            return Err(Diagnostic::new(Code::Arity, at.span, message).into());
+            let d = Diagnostic::new(Code::Arity, at.span, message);
+            return Err(match declared.first() {
+                Some((_, ty)) => d.related(ty.span, "declared here").into(),
+                None => d.help(format!("write `{}` alone", at.text)).into(),
+            });
         }
         let values = self.eval_all(args)?;
         let mut fields = Vec::with_capacity(values.len());
@@ -199,6 +218,7 @@ impl Evaluator<'_> {
         let ordinary = |v: &Value| !self.is_tensor(v) && !matches!(v, Value::Weights | Value::Tokens);
         let looks_up = |e: &Self| !args.iter().any(|v| matches!(v, Value::Tokenizer)) || e.only_looks_up(index);
         if self.run.is_none() && args.iter().any(|v| self.is_host(v)) && args.iter().all(ordinary) && looks_up(self) {
+            self.check_methods(function.body);
             return self.apply_host(Applied::Function(index), args, span);
         }
         let mut frame = Frame::default();
@@ -238,6 +258,11 @@ impl Evaluator<'_> {
 
     fn bind_params(&mut self, params: &[crate::program::ast::Param], args: Vec<Value>, span: Span) -> Eval<()> {
         for (param, arg) in params.iter().zip(args) {
+            if let Some(wanted) = self.unfit(&arg, &param.ty) {
+                let message = format!("expected {wanted}, found {}", arg.kind());
+                let d = Diagnostic::new(Code::Type, span, message).label(format!("{} is given here", arg.kind()));
+                return Err(d.related(param.span, "asked for here").into());
+            }
             let arg = self.as_type(arg, &param.ty, span)?;
             if !self.matches(&param.pattern, arg)? {
                 let d = Diagnostic::new(Code::Pattern, param.pattern.span, "this pattern does not match the argument");
@@ -245,6 +270,28 @@ impl Evaluator<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the type of a parameter asks for, where a value clearly is something else. Numbers may stand for tensors
+    /// and tensors for numbers, and what is known only when running shows its type then.
+    fn unfit(&self, value: &Value, ty: &Type) -> Option<String> {
+        let name = ty.name()?;
+        let own = |of: &Name| &*of.text == name;
+        let named = self.tree.structs.iter().map(|s| &s.name).chain(self.tree.enums.iter().map(|e| &e.name)).any(own);
+        let text = matches!(value, Value::Str(_) | Value::Char(_));
+        let number = matches!(value, Value::Int(_) | Value::Float(_) | Value::Bool(_));
+        let whole = matches!(value, Value::List(_) | Value::Tuple(_) | Value::Closure(_) | Value::Struct(_));
+        let (fits, wanted) = match (name, value) {
+            (_, Value::Struct(of)) if named => (*of.name == *name, format!("a `{name}`")),
+            (_, _) if named => (!(text || number || whole), format!("a `{name}`")),
+            ("str" | "String", Value::Tensor(_)) => (false, "a text".to_owned()),
+            ("str" | "String", _) => (!(number || whole), "a text".to_owned()),
+            ("Tensor", _) => (!text, "a tensor".to_owned()),
+            (name, _) if IntType::from_name(name).is_some() => (!(text || whole), "an integer".to_owned()),
+            ("f32" | "f64", _) => (!(text || whole), "a number".to_owned()),
+            _ => return None,
+        };
+        (!fits).then_some(wanted)
     }
 
     fn enter(&mut self, frame: Frame, at: Span) -> Eval<()> {
@@ -261,7 +308,18 @@ impl Evaluator<'_> {
 
     fn nowhere(&self, flow: Flow, at: Span) -> Flow {
         let what = if matches!(flow, Flow::Break(..)) { "break" } else { "continue" };
-        Diagnostic::new(Code::Escape, at, format!("`{what}` outside of a loop")).into()
+        let at = self.left.unwrap_or(at);
+        match flow {
+            Flow::Break(Some(label), _) | Flow::Continue(Some(label)) => {
+                let message = format!("no loop around this `{what}` has the label `'{label}`");
+                let d = Diagnostic::new(Code::Escape, at, message).label("nowhere to go");
+                d.help(format!("write `'{label}: loop {{ … }}`; a label does not reach out of a function")).into()
+            }
+            _ => Diagnostic::new(Code::Escape, at, format!("`{what}` outside of a loop"))
+                .label("nowhere to go")
+                .help("`return` leaves a function")
+                .into(),
+        }
     }
 
     pub(super) fn method_call(
@@ -273,12 +331,16 @@ impl Evaluator<'_> {
         span: Span,
     ) -> Eval {
         let part = match super::ordinary::changes_part(&name.text) {
-            true => self.part(receiver)?,
-            false => None,
+            true => self.part(receiver),
+            false => Ok(None),
         };
-        let located = match part {
-            Some(part) => Located::Is(part),
-            None => self.locate(receiver)?,
+        let located = part.and_then(|part| match part {
+            Some(part) => Ok(Located::Is(part)),
+            None => self.locate(receiver),
+        });
+        let located = match located {
+            Ok(located) => located,
+            Err(flow) => return Err(self.after_failure(flow, args)),
         };
         let (place, value) = match located {
             Located::At(place) => {
@@ -359,6 +421,9 @@ impl Evaluator<'_> {
         mut args: Args,
         span: Span,
     ) -> Eval {
+        if !super::ordinary::is_method(&name.text) && !self.tree.functions.iter().any(|f| f.name.text == name.text) {
+            return Err(self.no_method(&value, name, &super::ordinary::methods()));
+        }
         let mut operands = vec![value];
         operands.append(&mut args.values);
         if !free::CHANGING.contains(&&*name.text) {
@@ -375,14 +440,67 @@ impl Evaluator<'_> {
         }
     }
 
+    /// Reports methods of names that no value has, in code that runs with the model alone and in what it calls.
+    pub(crate) fn check_methods(&mut self, code: ExprId) {
+        if self.checked.contains(&code) {
+            return;
+        }
+        let tree = self.tree;
+        let mut bodies: HashMap<&str, Vec<ExprId>> = HashMap::new();
+        for function in &tree.functions {
+            bodies.entry(&function.name.text).or_default().push(function.body);
+        }
+        let mut open = vec![code];
+        let mut unknown: Vec<Name> = Vec::new();
+        while let Some(id) = open.pop() {
+            if !self.checked.insert(id) {
+                continue;
+            }
+            free::walk(tree, id, |_, kind| {
+                let name = match kind {
+                    ExprKind::Method { name, .. } => name,
+                    ExprKind::Path(path, _) if !path.is_empty() => &path[path.len() - 1],
+                    _ => return,
+                };
+                if let Some(called) = bodies.get(&*name.text) {
+                    open.extend(called);
+                } else if matches!(kind, ExprKind::Method { .. })
+                    && !super::ordinary::is_method(&name.text)
+                    && !builtins::is_method(&name.text)
+                {
+                    unknown.push(name.clone());
+                }
+            });
+        }
+        for name in unknown {
+            let message = format!("no value has a method `{}`", name.text);
+            let d = Diagnostic::new(Code::UnknownMethod, name.span, message).label("no such method");
+            self.report(match nearest(&name.text, &super::ordinary::methods()) {
+                Some(near) => d.help(format!("did you mean `{near}`?")),
+                None => d.help("docs/languages.md lists the methods of each type"),
+            });
+        }
+    }
+
     /// An error where a value has no such method.
     pub(crate) fn no_method(&self, value: &Value, name: &Name, known: &[&str]) -> Flow {
         if let Value::Missing(_) | Value::Poison = value {
             return self.mismatch(value, "a value", name.span);
         }
+        let mut all: Vec<&str> = builtins::methods_of(value).collect();
+        if let Value::Tri(module) = value
+            && !all.is_empty()
+        {
+            let message = format!("`{}` has no function `{}`", module.name(), name.text);
+            let d = Diagnostic::new(Code::UnknownMethod, name.span, message).label("no such function");
+            let help = match nearest(&name.text, &all) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it has {}", super::names::listed(&all)),
+            };
+            return d.help(help).into();
+        }
         let message = format!("{} has no method `{}`", value.kind(), name.text);
         let d = Diagnostic::new(Code::UnknownMethod, name.span, message).label("no such method");
-        let mut all: Vec<&str> = builtins::methods_of(value).collect();
         all.extend(known);
         if let Value::Struct(of) = value {
             let own = self.tree.functions.iter().filter(|f| f.owner.as_ref() == Some(&of.name));
@@ -390,6 +508,7 @@ impl Evaluator<'_> {
         }
         match nearest(&name.text, &all) {
             Some(near) => d.help(format!("did you mean `{near}`?")).into(),
+            None if builtins::is_tensor_method(&name.text) => d.help("it is a method of tensors").into(),
             None => d.help("docs/languages.md lists the methods of each type").into(),
         }
     }

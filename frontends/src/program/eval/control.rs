@@ -10,7 +10,7 @@ use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::value::{Cell, Int, Range, Value};
 use std::sync::Arc;
-use tallow_ir::Op;
+use tallow_ir::{DType, Op};
 
 /// Whether a loop goes on.
 enum Round {
@@ -177,11 +177,22 @@ impl Evaluator<'_> {
         otherwise: Option<ExprId>,
         span: Span,
     ) -> Eval {
+        let ty = self.ty(condition);
+        if ty.dtype != DType::Bool {
+            let d = Diagnostic::new(Code::Type, self.span(at), format!("expected truth values, found {ty}"));
+            return Err(d.label("a tensor of numbers").help("compare it: `x.gt(0.0)`").into());
+        }
         let changed: Vec<(Arc<str>, Cell, Value)> = free::changed(self.tree, then)
             .into_iter()
             .chain(otherwise.map(|o| free::changed(self.tree, o)).unwrap_or_default())
             .filter_map(|name| self.lookup(&name).cloned().map(|cell| (name, cell.clone(), cell.get())))
             .collect();
+        if let Some(leaving) = [Some(then), otherwise].into_iter().flatten().find(|&b| free::escapes(self.tree, b)) {
+            let d = Diagnostic::new(Code::RunTimeBranch, self.span(at), "this branch depends on a tensor, and leaves the code around it")
+                .label("known only when running")
+                .related(self.span(leaving), "leaves by `break`, `continue` or `return`");
+            return Err(d.help("compute both branches and choose between their results; a loop over generated tokens ends by a comparison of the token").into());
+        }
         let yes = self.eval(then)?;
         let yes_vars: Vec<Value> = changed.iter().map(|(_, cell, _)| cell.get()).collect();
         changed.iter().for_each(|(_, cell, before)| cell.set(before.clone()));
@@ -213,7 +224,11 @@ impl Evaluator<'_> {
                 Ok(Value::Tensor(self.op(Op::Select, &[condition, a, b], span)?))
             }
             _ => {
-                let message = format!("this branch depends on a tensor, and gives {} or {}", yes.kind(), no.kind());
+                let gives = match yes.kind() == no.kind() {
+                    true => yes.kind().to_owned(),
+                    false => format!("{} or {}", yes.kind(), no.kind()),
+                };
+                let message = format!("this branch depends on a tensor, and gives {gives}");
                 let d = Diagnostic::new(Code::RunTimeBranch, self.span(at), message).label("a tensor");
                 Err(d.help("both branches of such an `if` give tensors, between which it selects").into())
             }
@@ -292,13 +307,18 @@ impl Evaluator<'_> {
         let mut source = match walked {
             Value::Size(dim) => {
                 let d = Diagnostic::new(Code::RunTimeLoop, self.span(iter), format!("a loop over {dim} rounds"));
-                return Err(d.label("known only when running").into());
+                return Err(d
+                    .label("known only when running")
+                    .help("a loop is unrolled while compiling; work on the whole tensor at once")
+                    .into());
             }
             Value::Range(Range { start, end: None, .. }) => Walk::Range(start, None, false),
             Value::Range(Range { start, end: Some(end), chars, .. }) => Walk::Range(start, Some(end.value), chars),
             _ => Walk::Iter(self.iterate(given, self.span(iter))?),
         };
         let mut rounds = 0usize;
+        let failures = self.failures;
+        let open = !matches!(source, Walk::Range(_, Some(_), _));
         let layers = self.walks_layers(&source, pattern);
         if layers {
             self.enter_layers();
@@ -324,11 +344,15 @@ impl Evaluator<'_> {
                 }
             };
             let Some(item) = next else { break Ok(Value::Unit) };
+            if open && self.failures > failures {
+                // It may have no end but a `break` that failed.
+                break Err(Flow::Poisoned);
+            }
             rounds += 1;
             if let Some((bound, at)) = bound
                 && rounds > bound
             {
-                let d = Diagnostic::new(Code::Bounded, at, format!("this loop runs more than {bound} rounds"))
+                let d = Diagnostic::new(Code::Bounded, at, format!("this loop runs more than {bound} round{}", if bound == 1 { "" } else { "s" }))
                     .label(format!("promised here: {bound}"))
                     .related(self.span(iter), "what it walks over")
                     .help("raise the bound, or make the model smaller");
@@ -373,7 +397,12 @@ impl Evaluator<'_> {
         if let Some(list) = self.token_list(body) {
             return self.generate(list, Some(condition), body, span);
         }
+        let failures = self.failures;
         loop {
+            if self.failures > failures {
+                // What would have ended the loop may be what failed.
+                return Err(Flow::Poisoned);
+            }
             self.tick(span)?;
             if self.changes_later(condition) {
                 return self.residual(id);
@@ -382,6 +411,7 @@ impl Evaluator<'_> {
                 None => e.residual(id).map(Some),
                 Some(Value::Bool(true)) => e.eval(body).map(|_| None),
                 Some(Value::Bool(false)) => Ok(Some(Value::Unit)),
+                Some(other @ (Value::Tensor(_) | Value::Stop(_))) => Err(e.endless_while(&other, condition)),
                 Some(other) => Err(e.mismatch(&other, "a truth value", e.span(condition))),
             });
             match round {
@@ -395,13 +425,25 @@ impl Evaluator<'_> {
         }
     }
 
+    /// An error about a `while` whose condition only running tells.
+    fn endless_while(&self, condition: &Value, at: ExprId) -> Flow {
+        let message = format!("the rounds of this loop depend on {}", condition.kind());
+        let d = Diagnostic::new(Code::RunTimeLoop, self.span(at), message).label("known only when running");
+        d.help("give the loop a known number of rounds; one that generates text appends the sampled token to a list").into()
+    }
+
     pub(super) fn endless_loop(&mut self, _id: ExprId, label: Option<&Name>, body: ExprId, span: Span) -> Eval {
         if let Some(list) = self.token_list(body) {
             return self.generate(list, None, body, span);
         }
+        let failures = self.failures;
         loop {
             self.tick(span)?;
             let round = self.eval(body);
+            if self.failures > failures {
+                // What would have ended the loop may be what failed.
+                return Err(Flow::Poisoned);
+            }
             match self.round(round, label)? {
                 Round::On => {}
                 Round::Done(value) => return Ok(value),

@@ -73,9 +73,13 @@ impl Evaluator<'_> {
                     Some(value) => self.eval(*value)?,
                     None => Value::Unit,
                 };
+                self.left = Some(span);
                 Err(Flow::Break(label.as_ref().map(|l| l.text.clone()), value))
             }
-            ExprKind::Continue(label) => Err(Flow::Continue(label.as_ref().map(|l| l.text.clone()))),
+            ExprKind::Continue(label) => {
+                self.left = Some(span);
+                Err(Flow::Continue(label.as_ref().map(|l| l.text.clone())))
+            }
             ExprKind::Return(value) => {
                 let value = match value {
                     Some(value) => self.eval(*value)?,
@@ -291,6 +295,10 @@ impl Evaluator<'_> {
             },
             None => None,
         };
+        if let Some((extra, _)) = fields.iter().find(|(n, _)| !declared.iter().any(|(d, _)| d.text == n.text)) {
+            let known: Vec<&str> = declared.iter().map(|(n, _)| &*n.text).collect();
+            return Err(self.no_field(&format!("`{name}`"), extra, &known));
+        }
         let mut out = Vec::with_capacity(declared.len());
         for (field, ty) in declared {
             let given = fields.iter().zip(&values).find(|((n, _), _)| n.text == field.text).map(|(_, v)| v.clone());
@@ -301,14 +309,11 @@ impl Evaluator<'_> {
                 None => {
                     let d =
                         Diagnostic::new(Code::UnknownField, span, format!("`{name}` needs its field `{}`", field.text))
-                            .label("not given here");
+                            .label("not given here")
+                            .related(field.span, "declared here");
                     return Err(d.into());
                 }
             }
-        }
-        if let Some((extra, _)) = fields.iter().find(|(n, _)| !declared.iter().any(|(d, _)| d.text == n.text)) {
-            let known: Vec<&str> = declared.iter().map(|(n, _)| &*n.text).collect();
-            return Err(self.no_field(&format!("`{name}`"), extra, &known));
         }
         Ok(Value::Struct(Arc::new(StructValue { name, variant, fields: out })))
     }
@@ -319,14 +324,30 @@ impl Evaluator<'_> {
             Value::Poison => Flow::Poisoned,
             Value::Missing(missing) => missing_key(missing).into(),
             Value::Host(_) | Value::Size(_) | Value::Sampled(_) | Value::Stop(_) | Value::Counter(_) => {
+                let (code, help) = match value {
+                    Value::Size(_) => (
+                        Code::RunTimeSize,
+                        "loops, lists and weights need a known size; operations on the whole tensor do not",
+                    ),
+                    Value::Host(_) => (
+                        Code::RunTimeValue,
+                        "move code on text and numbers alone into a function of its own, which runs with the model",
+                    ),
+                    _ => (
+                        Code::RunTimeValue,
+                        "a sampled token is compared, appended to the list of tokens, embedded or decoded",
+                    ),
+                };
                 let message = format!("{wanted} is needed here, found {}", value.kind());
-                let d = Diagnostic::new(Code::RunTimeValue, span, message).label("known only when running");
-                d.help("move code on text and numbers alone into a function of its own, which runs with the model")
-                    .into()
+                Diagnostic::new(code, span, message).label("known only when running").help(help).into()
             }
             other => {
                 let d = Diagnostic::new(Code::Type, span, format!("expected {wanted}, found {}", other.kind()));
-                d.label(format!("this is {}", other.kind())).into()
+                let d = d.label(format!("this is {}", other.kind()));
+                match other {
+                    Value::Option(_) => d.help("`unwrap_or(default)` or `if let Some(x) = …` gives what is in it").into(),
+                    _ => d.into(),
+                }
             }
         }
     }

@@ -36,7 +36,7 @@ use super::codes::Code;
 use super::diagnostic::Diagnostic;
 use super::host::HostRun;
 use super::value::{Cell, Closure, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) use control::Walk;
@@ -106,6 +106,12 @@ pub struct Evaluator<'t> {
     /// Constants; `None` while one is computed.
     consts: HashMap<Arc<str>, Option<Value>>,
     pub(crate) errors: Vec<Diagnostic>,
+    /// How many pieces of program have failed.
+    failures: u64,
+    /// The pieces of program whose names of methods are known to be some.
+    checked: HashSet<ExprId>,
+    /// Where `break` or `continue` was met last.
+    left: Option<Span>,
     steps: u64,
     step_limit: u64,
     made: usize,
@@ -134,6 +140,9 @@ impl<'t> Evaluator<'t> {
             functions,
             consts: HashMap::new(),
             errors: Vec::new(),
+            failures: 0,
+            checked: HashSet::new(),
+            left: None,
             steps: 0,
             step_limit: MAX_STEPS,
             made: 0,
@@ -172,7 +181,8 @@ impl<'t> Evaluator<'t> {
         }
         let most = if n > MAX_LENGTH { MAX_LENGTH } else { self.made_limit };
         let what = if n > MAX_LENGTH { format!("a value of {n} elements") } else { "more elements in all".to_owned() };
-        let d = Diagnostic::new(Code::Memory, span, format!("{what}; at most {most} are possible"));
+        let d = Diagnostic::new(Code::Memory, span, format!("{what}; at most {most} are possible"))
+            .help("large data belongs into tensors: `Tensor::zeros`, or a weight of the model");
         self.abort(d)
     }
 
@@ -197,6 +207,7 @@ impl<'t> Evaluator<'t> {
 
     /// Notes the error of a failed piece of program; what else the failure asks for is given back.
     fn settle(&mut self, flow: Flow) -> Eval<()> {
+        self.failures += u64::from(matches!(flow, Flow::Error(_) | Flow::Poisoned));
         match flow {
             Flow::Error(d) if self.run.is_none() => {
                 self.report(*d);

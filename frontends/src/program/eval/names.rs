@@ -76,7 +76,7 @@ impl<'t> Evaluator<'t> {
             .label("unknown");
         match nearest(&name.text, &known) {
             Some(near) => d.help(format!("did you mean `{near}`?")).into(),
-            None => d.into(),
+            None => d.help("names come from `let`, parameters, `const` and `fn` of this program").into(),
         }
     }
 
@@ -176,10 +176,11 @@ impl<'t> Evaluator<'t> {
             Some(found) => Ok((found.name.text.clone(), None, &found.fields)),
             None => {
                 let known: Vec<&str> = tree.structs.iter().map(|s| &*s.name.text).collect();
-                let d = Diagnostic::new(Code::UnknownName, last.span, format!("there is no struct `{}`", last.text));
+                let d = Diagnostic::new(Code::UnknownName, last.span, format!("there is no struct `{}`", last.text))
+                    .label("unknown");
                 match nearest(&last.text, &known) {
                     Some(near) => Err(d.help(format!("did you mean `{near}`?")).into()),
-                    None => Err(d.label("unknown").into()),
+                    None => Err(d.help(format!("declare it: `struct {} {{ … }}`", last.text)).into()),
                 }
             }
         }

@@ -385,6 +385,14 @@ impl Evaluator<'_> {
     }
 
     fn not_assignable(&self, id: ExprId) -> Flow {
+        if let ExprKind::Path(path, _) = &self.tree.expr(id).kind
+            && let [name] = path.as_slice()
+            && let Some(constant) = self.tree.consts.iter().find(|c| c.name.text == name.text)
+        {
+            let d = Diagnostic::new(Code::Assign, self.span(id), format!("`{}` is a constant", name.text));
+            let d = d.label("cannot be assigned to").related(constant.name.span, "declared here");
+            return d.help("bring a variable with `let mut`").into();
+        }
         Diagnostic::new(Code::Assign, self.span(id), "this cannot be assigned to")
             .label("neither a variable nor a part of one")
             .into()

@@ -202,6 +202,8 @@ impl Evaluator<'_> {
             Value::List(_) | Value::Tuple(_) | Value::Struct(_) | Value::Option(_) | Value::Map(_) | Value::Unit => {
                 d.help("write it with `{:?}`").into()
             }
+            Value::Tensor(_) | Value::Input(_) => d.help("its sizes are known: `x.shape()`").into(),
+            Value::Sampled(_) | Value::Tokens | Value::Generated => d.help("`tok.decode` gives the text of tokens").into(),
             _ => d.label("has no text while compiling").into(),
         }
     }

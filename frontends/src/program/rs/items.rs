@@ -293,7 +293,7 @@ impl Reader<'_> {
         match param {
             FnArg::Receiver(receiver) => self.receiver(receiver),
             FnArg::Typed(typed) => {
-                let pattern = self.pattern(&typed.pat, Kind::Irrefutable);
+                let pattern = self.part(&typed.pat, Kind::Irrefutable);
                 let ty = self.ty(&typed.ty);
                 let span = pattern.span.to(ty.span);
                 Param { pattern, ty, span }

@@ -15,16 +15,30 @@ pub(super) enum Kind {
     Irrefutable,
 }
 
+/// What shares a name that it may not.
+#[derive(Clone, Copy)]
+enum Sharing {
+    Parameters,
+    Pattern,
+}
+
 impl Reader<'_> {
-    /// A pattern.
+    /// A pattern, whose names differ.
     pub(super) fn pattern(&mut self, pat: &Pat, kind: Kind) -> Pattern {
+        let pattern = self.part(pat, kind);
+        self.distinct([&pattern], Sharing::Pattern);
+        pattern
+    }
+
+    /// A pattern inside another one, or one of several parameters.
+    pub(super) fn part(&mut self, pat: &Pat, kind: Kind) -> Pattern {
         let span = self.pattern_span(pat);
         let found = self.deeper(span, |r| r.pattern_kind(pat, span, kind)).unwrap_or(PatternKind::Wildcard);
         Pattern { kind: found, span }
     }
 
     fn patterns<'p>(&mut self, all: impl IntoIterator<Item = &'p Pat>, kind: Kind) -> Vec<Pattern> {
-        all.into_iter().map(|p| self.pattern(p, kind)).collect()
+        all.into_iter().map(|p| self.part(p, kind)).collect()
     }
 
     fn pattern_kind(&mut self, pat: &Pat, span: Span, kind: Kind) -> PatternKind {
@@ -50,19 +64,19 @@ impl Reader<'_> {
             }
             Pat::Struct(pat) => {
                 let (path, _, _) = self.path(&pat.path);
-                let fields = pat.fields.iter().map(|f| (self.member(&f.member), self.pattern(&f.pat, kind)));
+                let fields = pat.fields.iter().map(|f| (self.member(&f.member), self.part(&f.pat, kind)));
                 PatternKind::Struct { path, fields: fields.collect(), rest: pat.rest.is_some() }
             }
             Pat::Tuple(tuple) => PatternKind::Tuple(self.patterns(&tuple.elems, kind)),
             Pat::Slice(slice) => PatternKind::Slice(self.patterns(&slice.elems, kind)),
             Pat::Rest(_) => PatternKind::Rest(None),
             Pat::Or(or) => PatternKind::Or(self.patterns(&or.cases, kind)),
-            Pat::Paren(paren) => self.pattern(&paren.pat, kind).kind,
-            Pat::Reference(reference) => self.pattern(&reference.pat, kind).kind,
+            Pat::Paren(paren) => self.part(&paren.pat, kind).kind,
+            Pat::Reference(reference) => self.part(&reference.pat, kind).kind,
             Pat::Type(typed) => {
                 let help = "types stand after the pattern of a `let` or of a parameter";
                 self.error(Diagnostic::new(Code::Syntax, span, "a type inside a pattern").help(help));
-                self.pattern(&typed.pat, kind).kind
+                self.part(&typed.pat, kind).kind
             }
             Pat::Const(_) => self.refused_pattern(span, "`const` blocks in patterns are"),
             Pat::Macro(_) => self.refused_pattern(span, "macros in patterns are"),
@@ -82,7 +96,7 @@ impl Reader<'_> {
         match &ident.subpat {
             Some((_, inner)) if matches!(**inner, Pat::Rest(_)) => PatternKind::Rest(Some(name)),
             Some((_, inner)) => {
-                let inner = Some(Box::new(self.pattern(inner, kind)));
+                let inner = Some(Box::new(self.part(inner, kind)));
                 PatternKind::Bind { name, mutable: ident.mutability.is_some(), inner }
             }
             None if plain && kind == Kind::Refutable && name.text.starts_with(char::is_uppercase) => {
@@ -117,10 +131,10 @@ impl Reader<'_> {
     pub(super) fn closure_param(&mut self, pat: &Pat) -> Param {
         let span = self.pattern_span(pat);
         let (pattern, ty) = match pat {
-            Pat::Type(typed) => (self.pattern(&typed.pat, Kind::Irrefutable), self.ty(&typed.ty)),
+            Pat::Type(typed) => (self.part(&typed.pat, Kind::Irrefutable), self.ty(&typed.ty)),
             other => {
                 let inferred = Type { kind: TypeKind::Inferred, span: Span::new(span.end as usize, span.end as usize) };
-                (self.pattern(other, Kind::Irrefutable), inferred)
+                (self.part(other, Kind::Irrefutable), inferred)
             }
         };
         Param { pattern, ty, span }
@@ -128,13 +142,20 @@ impl Reader<'_> {
 
     /// Reports names that parameters share.
     pub(super) fn distinct_params(&mut self, params: &[Param]) {
+        self.distinct(params.iter().map(|p| &p.pattern), Sharing::Parameters);
+    }
+
+    fn distinct<'p>(&mut self, patterns: impl IntoIterator<Item = &'p Pattern>, sharing: Sharing) {
         let mut names = Vec::new();
-        params.iter().for_each(|p| bound_names(&p.pattern, &mut names));
+        patterns.into_iter().for_each(|p| bound_names(p, &mut names));
         let mut seen: HashMap<Arc<str>, Span> = HashMap::new();
         for name in names {
             match seen.get(&name.text) {
                 Some(&first) => {
-                    let message = format!("two parameters are named `{}`", name.text);
+                    let message = match sharing {
+                        Sharing::Parameters => format!("two parameters are named `{}`", name.text),
+                        Sharing::Pattern => format!("this pattern names `{}` twice", name.text),
+                    };
                     let error = Diagnostic::new(Code::Twice, name.span, message).related(first, "the first");
                     self.error(error.help("give one of them another name, or write `_`"));
                 }

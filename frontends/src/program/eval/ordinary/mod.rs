@@ -239,6 +239,11 @@ pub(crate) fn change(
     }
 }
 
+/// The names of all methods of ordinary values.
+pub(crate) fn methods() -> Vec<&'static str> {
+    TABLES.iter().flat_map(|(_, table)| table.iter().map(|(name, _)| *name)).collect()
+}
+
 /// Whether ordinary values have a method of this name at all.
 pub(crate) fn is_method(name: &str) -> bool {
     TABLES.iter().any(|(_, table)| row(table, name).is_some())

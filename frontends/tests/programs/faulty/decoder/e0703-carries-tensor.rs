@@ -4,11 +4,9 @@ pub fn forward(text: &str, config: &Config, tok: &Tokenizer, w: &Weights) -> Str
     loop {
         let h = w.embed("model.embed_tokens", &tokens, 8).add(&state);
         let next = w.linear(&h, "lm_head", 32).last().sample_greedy();
-        state = h.last();
-        if next == 2 {
-            break;
-        }
+        if next == config.tokenizer.eos_id { break; }
         tokens.push(next);
+        state = h.last();
     }
     tok.decode(&tokens)
 }

@@ -1,0 +1,3 @@
+pub fn forward(ids: &[u32], config: &Config, w: &Weights) -> Tensor {
+    w.get("lm_head").reshape(["rows", "columns"])
+}
