@@ -10,12 +10,10 @@ pub fn forward(noise: &Tensor, labels: &Tensor, config: &Config, w: &Weights) ->
     let a = &config.architecture;
     let s = &a.scheduler;
     let (height, width) = (a.latent_height.unwrap_or(a.sample_size), a.latent_width.unwrap_or(a.sample_size));
-    let mut x = noise.reshape([1, a.in_channels, height, width]);
-    let labels = labels.reshape([1]);
+    let (mut x, labels) = (noise.reshape([1, a.in_channels, height, width]), labels.reshape([1]));
 
     // α of a step: the product of 1 − β up to it, β evenly spaced.
-    let mut alphas = vec![];
-    let mut product = 1.0;
+    let (mut alphas, mut product) = (vec![], 1.0);
     for t in 0..s.num_train_timesteps {
         let part = t as f64 / (s.num_train_timesteps - 1) as f64;
         product *= 1.0 - (s.beta_start + (s.beta_end - s.beta_start) * part);

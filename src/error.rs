@@ -20,6 +20,16 @@ pub enum Error {
     /// A program that does not compile, or that fails while it runs.
     #[error("{0}")]
     Program(Box<tallow_frontends::program::Diagnostics>),
+    /// A program that does not compile, tried because nothing else gives the model a graph.
+    #[error("{program}\n\n{file}: has no graph section, and its program was tried because {family}")]
+    Nothing {
+        /// The model.
+        file: String,
+        /// Why there is no family.
+        family: Box<tallow_frontends::families::FamilyError>,
+        /// What is wrong with the program.
+        program: Box<tallow_frontends::program::Diagnostics>,
+    },
     /// A graph that breaks the rules of the IR.
     #[error("{file}: {source}")]
     Graph {
@@ -76,6 +86,7 @@ impl Error {
             Error::Format(e) if e.is_unsupported() => 4,
             Error::Family { source, .. } if source.is_unsupported() => 4,
             Error::Program(e) if e.is_unsupported() => 4,
+            Error::Nothing { program, .. } if program.is_unsupported() => 4,
             Error::Import(e) if e.is_unsupported() => 4,
             Error::Import(e) if matches!(**e, tallow_import::ImportError::Refused { .. }) => 2,
             Error::Executor(e) if e.is_unsupported() => 4,
@@ -90,6 +101,7 @@ impl Error {
             Error::Format(_)
             | Error::Family { .. }
             | Error::Program(_)
+            | Error::Nothing { .. }
             | Error::Graph { .. }
             | Error::Import(_)
             | Error::Executor(_)

@@ -318,7 +318,13 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
         Path::Graph | Path::Family => false,
     };
     if by_program {
-        let module = compiled::module(file)?;
+        let module = compiled::module(file).map_err(|error| match (path, error) {
+            (Path::Auto, Error::Program(program)) => match families::build(file.config(), file.tensors()) {
+                Err(family) => Error::Nothing { file: file.label(), family: Box::new(family), program },
+                Ok(_) => Error::Program(program),
+            },
+            (_, error) => error,
+        })?;
         let graph = compiled::main_graph(file, &module)?;
         return Ok(Found { graph, notes: module.notes.clone(), module: Some(module) });
     }

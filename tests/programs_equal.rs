@@ -75,6 +75,57 @@ fn the_roles_of_trident_carry_the_multipliers_of_a_family() {
     check(&["granite", "gemma", "gemma3"], &[("decoder.tri", TRI, Language::Tri)], 8);
 }
 
+const TEMPLATE: &str = "module model.pipeline
+use vm.io.io
+use std.nn.tensor
+use std.nn.transformer_llama
+
+pub fn forward(input: Field, output: Field, seq: Field, cfg: Config) {
+    let tok = io.bpe_encode(input, seq, cfg.architecture.vocab_size)
+    let logits = transformer_llama.forward(tok, seq, cfg)
+    let next = tensor.sample_greedy(logits, cfg.architecture.vocab_size)
+    io.bpe_decode(next, output)
+}
+";
+
+#[test]
+fn the_template_is_every_family() {
+    let all = ["qwen2", "qwen3", "llama", "mistral", "smollm3", "granite", "gemma", "gemma3", "phi3"];
+    check(&all, &[("template", TEMPLATE, Language::Tri)], 35);
+}
+
+#[test]
+fn other_names_of_roles_mean_the_same() {
+    let other = SEED
+        .replace("tensor.rmsnorm", "tensor.rms_norm")
+        .replace("tensor.matvec", "tensor.matmul")
+        .replace("tensor.flash_attention", "tensor.attention")
+        .replace("tensor.linear", "tensor.lm_head");
+    // The feed-forward by the names of its weights.
+    let swiglu = "tensor.swiglu(h, l, a.intermediate_size, a.hidden_size)";
+    assert!(other.contains(swiglu), "{other}");
+    let named = other.replace(
+        &format!("        h = {swiglu}\n"),
+        "        let gate = tensor.linear_named(name(i, \"gate_proj\"), h, a.intermediate_size)
+        let up = tensor.linear_named(name(i, \"up_proj\"), h)
+        let down = tensor.linear_named(name(i, \"down_proj\"), tensor.mul(tensor.silu(gate), up), a.hidden_size)
+        h = tensor.residual_add(h, down, a.hidden_size)\n",
+    );
+    assert_ne!(named, other);
+    let temporary = tempfile::tempdir().unwrap();
+    let file = opened("qwen3-plain", temporary.path());
+    assert_eq!(fault(&other, Language::Tri, &file), None);
+    // Two layers, whose names are written out: this language puts no texts together.
+    let mut function = String::from("\npub fn name(i: Field, part: Field) {\n");
+    for i in 0..2 {
+        for part in ["gate_proj", "up_proj", "down_proj"] {
+            function +=
+                &format!("    if i == {i} && part == \"{part}\" {{ return \"model.layers.{i}.mlp.{part}\" }}\n");
+        }
+    }
+    assert_eq!(fault(&format!("{named}{function}    return \"\"\n}}\n"), Language::Tri, &file), None);
+}
+
 #[test]
 fn the_gemma_program_is_both_of_its_families() {
     check(&["gemma", "gemma3"], &[("gemma.rs", GEMMA, Language::Rs)], 6);
@@ -197,4 +248,34 @@ fn norms_of_heads_that_a_program_writes_itself_are_not_applied_twice() {
     let part = RS.replace(call, "Tensor::flash_attention(&q.reshape([-1, heads * size]).slice(1, 0, heads * size), &k, &v, heads, kv_heads, size)");
     assert_ne!(part, RS);
     assert_eq!(norms(&part), 9);
+}
+
+#[test]
+fn the_largest_logit_is_a_sampled_token() {
+    use tallow::frontends::program::module::Start;
+    use tallow::ir::ops::SampleMethod;
+    let small = Sizes { hidden: 16, layers: 2, heads: 2, kv_heads: 1, head_dim: 4, wide: 20, vocab: 30 };
+    let step = RS.replace("sample_top_p(s.top_p, s.temperature, s.scale)", "argmax()");
+    let ended = "    let next = logits.last().sample_top_p(s.top_p, s.temperature, s.scale);\n    tok.decode(next)\n";
+    let begun = "    let ids = tok.encode(text);\n";
+    for (before, start, after) in [
+        ("    let mut ids = tok.encode(text);\n    loop {\n", Start::Prompt, ""),
+        ("    let mut ids = vec![3, 1];\n    while ids.len() < 9 {\n", Start::Ids(vec![3, 1]), ""),
+        ("    let mut ids = vec![3, 1];\n    for i in 0..7 {\n", Start::Ids(vec![3, 1]), "ids.len();"),
+    ] {
+        let stop = "    let next = logits.last().argmax() as u32;\n    if next == 2 {\n        break;\n    }\n";
+        let push = format!("{stop}    ids.push(next);\n{after}    }}\n    tok.decode(&ids)\n");
+        let source = RS.replace(begun, before).replace(ended, &push);
+        let module = small.compile(&source, Language::Rs);
+        let driver = module.driver.as_ref().unwrap();
+        assert_eq!((driver.sampling.method, &driver.stop, &driver.start), (SampleMethod::Greedy, &vec![2], &start));
+        assert_eq!(driver.limit, (start != Start::Prompt).then_some(7));
+        assert!(graphs_equal(module.main().unwrap(), small.compile(RS, Language::Rs).main().unwrap()));
+    }
+    let driver = small.compile(&step, Language::Rs).driver.unwrap();
+    assert_eq!((driver.sampling.method, driver.start), (SampleMethod::Greedy, Start::Prompt));
+    // A list of other things is no list of tokens.
+    let other = RS.replace(begun, &format!("{begun}    let mut n = vec![1];\n    for i in 0..3 {{\n        n.push(i);\n    }}\n    assert!(n.len() == 4);\n"));
+    assert_ne!(other, RS);
+    small.compile(&other, Language::Rs);
 }

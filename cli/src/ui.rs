@@ -71,6 +71,19 @@ impl Ui {
 
     /// An error on stderr, with its causes where they add something.
     pub fn error(&self, error: &anyhow::Error) {
+        // Those of a program each begin with their own code.
+        if let Some(of_program @ (tallow::Error::Program(_) | tallow::Error::Nothing { .. })) = error.downcast_ref() {
+            let text = of_program.to_string();
+            let lines = text.lines().map(|line| match line.strip_prefix("error") {
+                Some(rest) if rest.starts_with('[') => match rest.split_once(": ") {
+                    Some((code, message)) => format!("{} {message}", self.paint(&format!("error{code}:"), "31")),
+                    None => line.to_owned(),
+                },
+                _ => line.to_owned(),
+            });
+            lines.for_each(|line| eprintln!("{line}"));
+            return;
+        }
         let mut text = error.to_string();
         for cause in error.chain().skip(1) {
             let cause = cause.to_string();

@@ -25,7 +25,7 @@ fn a_model_is_shown_with_everything_in_it() {
         "benchmarks: sum",
         "family   yes as `llama`",
         "graph    not present",
-        "not compiled by this version",
+        "program  no: error[E0705]",
         "input_ids",
         "logits",
         "[S, 8]",

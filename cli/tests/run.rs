@@ -265,9 +265,9 @@ fn a_model_that_cannot_run_says_why() {
     let (code, message) = error(&run(&["run", &write("tiny.gguf", b"GGUF\x03\0\0\0"), "x"]));
     assert_eq!(code, 3);
     assert!(message.contains("tiny.gguf"), "{message}");
-    let (code, message) = error(&run(&["run", "--path", "program", "Hello"]));
-    assert_eq!(code, 4);
-    assert!(message.contains("program"), "{message}");
+    let (code, message) = error(&run(&["run", "--path", "graph", "Hello"]));
+    assert_eq!(code, 2);
+    assert!(message.contains("no graph section"), "{message}");
     let (code, message) = error(&run(&["run", "--context", "8", "Tell me a story about a fox and a bear and a crow."]));
     assert_eq!(code, 2);
     assert!(message.contains("context of 8"), "{message}");

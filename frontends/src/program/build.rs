@@ -47,6 +47,8 @@ pub struct Build<'t> {
     pub masks: HashMap<Node, (Node, Masks)>,
     /// Durations, and the row of each frame that they make.
     pub expansions: HashMap<Node, Node>,
+    /// A value with a dimension of each size that was looked for, and which dimension.
+    pub carriers: HashMap<Dim, (Node, usize)>,
     /// The loop over generated tokens.
     pub generation: Option<Generation>,
     /// The decoder that the config describes, once it is asked for.
@@ -128,6 +130,7 @@ impl<'t> Build<'t> {
             last_rows: HashMap::new(),
             masks: HashMap::new(),
             expansions: HashMap::new(),
+            carriers: HashMap::new(),
             generation: None,
             decoder: None,
             roles: super::builtins::tri::Roles::default(),
@@ -227,6 +230,7 @@ impl<'t> Evaluator<'t> {
 
     /// A value as an operand. Numbers and lists of numbers become constants, what is known only when running a
     /// call of the host.
+    #[allow(clippy::wrong_self_convention, reason = "`to` says what the value becomes; a call may be added to the graph")]
     pub(crate) fn to_node(&mut self, value: &Value, span: Span) -> Eval<Node> {
         match value {
             Value::Tensor(node) => Ok(*node),

@@ -151,20 +151,26 @@ fn input(e: &mut Evaluator<'_>, name: &str, kind: InputKind) -> Option<Value> {
     use tallow_ir::{Dim, SEQUENCE, Shape, TensorType};
     let build = e.build.as_mut()?;
     let at = build.inputs.len();
+    let first_ids = kind == InputKind::Ids && build.tokens.is_none();
     let node = match kind {
         InputKind::Text | InputKind::Tensor => None,
         InputKind::Numbers => {
             let ty = TensorType::f32(Shape::new([Dim::symbol(&format!("{name}_len"))]));
             build.graph.input(name, ty).ok()
         }
-        InputKind::Ids => {
+        // The first list of ids is the text; others keep their names.
+        InputKind::Ids if first_ids => {
             let ty = TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)]));
             let node = build.graph.input("input_ids", ty).ok()?;
             build.tokens = Some(node);
             Some(node)
         }
+        InputKind::Ids => {
+            let ty = TensorType::i64(Shape::new([Dim::symbol(&format!("{name}_len"))]));
+            Some(build.graph.input(name, ty).ok()?)
+        }
     };
-    let shown = if kind == InputKind::Ids { "input_ids" } else { name };
+    let shown = if first_ids { "input_ids" } else { name };
     build.inputs.push(Input { name: shown.to_owned(), kind, node });
     if kind == InputKind::Text {
         let leaf = HostNode::Leaf(Leaf::Text(name.to_owned()));
@@ -265,7 +271,7 @@ fn finish(
         spans.insert(name.to_owned(), placed);
         graphs.insert(name.to_owned(), graph);
     }
-    let chat = tree.functions.iter().position(|f| is_chat(f));
+    let chat = tree.functions.iter().position(is_chat);
     Ok(Module {
         language: tree.language,
         graphs,

@@ -77,6 +77,8 @@ pub struct Generation {
     pub total: Option<usize>,
     /// Whether the body is being evaluated.
     active: bool,
+    /// Whether it samples by `argmax`.
+    by_argmax: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -90,14 +92,30 @@ struct CounterVariable {
 const LENGTH: usize = 0;
 
 impl Evaluator<'_> {
-    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens. Of several it is
+    /// The list that a loop's body appends sampled tokens to, if it is a loop over generated tokens. Tokens are sampled
+    /// by a method of that name; or by `argmax`, where its result is appended to a list of ids. Of several lists it is
     /// the one that is read for more than that.
     pub(super) fn token_list(&mut self, body: ExprId) -> Option<Arc<str>> {
         let build = self.build.as_ref()?;
-        if build.generation.as_ref().is_some_and(|g| g.active) || !self.samples(body) {
+        if build.generation.as_ref().is_some_and(|g| g.active) {
             return None;
         }
-        let lists = self.pushed_lists(body);
+        // What the syntax says is looked for once, since inner loops are met again and again.
+        let sampled = match self.picks.get(&body) {
+            Some(None) => return None,
+            Some(Some(sampled)) => *sampled,
+            None => {
+                let sampled = self.samples(body);
+                let mut argmax = false;
+                free::walk(self.tree, body, |_, kind| {
+                    argmax |= matches!(kind, ExprKind::Method { name, .. } if &*name.text == "argmax");
+                });
+                let picks = (sampled || argmax).then_some(sampled);
+                self.picks.insert(body, picks);
+                picks?
+            }
+        };
+        let lists = self.pushed_lists(body, sampled);
         if lists.len() < 2 {
             return lists.into_iter().next();
         }
@@ -119,24 +137,65 @@ impl Evaluator<'_> {
         lists.into_iter().zip(uses).find(|(_, n)| *n == most).map(|(list, _)| list)
     }
 
-    /// The lists that a piece of program appends to.
-    fn pushed_lists(&self, body: ExprId) -> Vec<Arc<str>> {
+    /// The lists that a piece of program appends to; where it does not sample, those of ids that the likeliest token goes
+    /// into.
+    fn pushed_lists(&self, body: ExprId, sampled: bool) -> Vec<Arc<str>> {
         let mut found = Vec::new();
         free::walk(self.tree, body, |_, kind| {
-            if let ExprKind::Method { receiver, name, .. } = kind
-                && let "push" | "push_back" = &*name.text
-                && let Some(list) = self.variable(*receiver)
-                && !found.contains(&list)
-                && self
-                    .lookup(&list)
-                    .map(|c| self.deref(c.get()))
-                    .is_some_and(|v| matches!(v, Value::List(_) | Value::Tokens))
-            {
+            let ExprKind::Method { receiver, name, args, .. } = kind else { return };
+            if !matches!(&*name.text, "push" | "push_back") {
+                return;
+            }
+            let Some(list) = self.variable(*receiver).filter(|list| !found.contains(list)) else { return };
+            let holds_tokens = match self.lookup(&list).map(|c| self.deref(c.get())) {
+                Some(Value::Tokens) => true,
+                Some(Value::List(items)) => {
+                    sampled || !items.is_empty() && items.iter().all(|v| matches!(v, Value::Int(_)))
+                }
+                _ => false,
+            };
+            if holds_tokens && (sampled || args.iter().any(|&a| self.likeliest(body, a))) {
                 found.push(list);
             }
         });
         found.sort();
         found
+    }
+
+    /// Whether an expression in a loop's body is what `argmax` gives, or a variable that holds that.
+    fn likeliest(&self, body: ExprId, id: ExprId) -> bool {
+        let has_argmax = |id: ExprId| {
+            let mut found = false;
+            let is_it = |kind: &ExprKind| matches!(kind, ExprKind::Method { name, .. } if &*name.text == "argmax");
+            free::walk(self.tree, id, |_, kind| found |= is_it(kind));
+            found
+        };
+        let mut inner = id;
+        while let ExprKind::Cast(of, _) | ExprKind::Unary(_, of) | ExprKind::Ref { of, .. } = &self.tree.expr(inner).kind {
+            inner = *of;
+        }
+        let Some(name) = self.variable(inner) else { return has_argmax(id) };
+        let mut found = false;
+        free::walk(self.tree, body, |_, kind| match kind {
+            ExprKind::Block(block) => {
+                for statement in &block.statements {
+                    if let Statement::Let { pattern, value: Some(value), .. } = statement
+                        && free::bound(pattern).contains(&name)
+                    {
+                        found |= has_argmax(*value);
+                    }
+                }
+            }
+            ExprKind::Assign(to, value) if self.variable(*to).as_ref() == Some(&name) => found |= has_argmax(*value),
+            _ => {}
+        });
+        found
+    }
+
+    /// Whether `argmax` of a row of logits is a sampled token here.
+    pub(crate) fn samples_by_argmax(&self) -> bool {
+        let generation = self.build.as_ref().and_then(|b| b.generation.as_ref());
+        generation.is_some_and(|g| g.active && g.by_argmax)
     }
 
     fn variable(&self, id: ExprId) -> Option<Arc<str>> {
@@ -252,12 +311,13 @@ impl Evaluator<'_> {
             before.push((name.clone(), cell, value));
         }
         // Other lists that the token goes into hold what is generated, too.
-        for name in self.pushed_lists(body).iter().filter(|n| **n != list) {
+        for name in self.pushed_lists(body, true).iter().filter(|n| **n != list) {
             if let Some(cell) = self.lookup(name) {
                 Place::variable(cell.clone()).with(|slot| *slot = Value::Generated);
             }
         }
         place.with(|slot| *slot = Value::Tokens);
+        let by_argmax = !self.samples(body);
         let build = self.build(span)?;
         if build.generation.is_some() {
             let d = Diagnostic::new(Code::Generation, span, "a second loop over generated tokens");
@@ -276,6 +336,7 @@ impl Evaluator<'_> {
             limit,
             total: None,
             active: true,
+            by_argmax,
         });
         let errors = self.errors.len();
         let result = self.eval(body);
@@ -335,6 +396,10 @@ impl Evaluator<'_> {
         // How much each counter grows in a round.
         let mut steps = vec![None; generation.counters.len()];
         steps[LENGTH] = Some(1);
+        let held = |now: Node, name: &Arc<str>| {
+            let then = before.iter().find(|(n, _, _)| n == name).map(|(_, _, value)| value);
+            matches!(then, Some(Value::Tensor(then)) if *then == now)
+        };
         for (name, cell, _) in before {
             let found = generation.counters.iter().skip(1).position(|c| c.name == *name).map(|i| i + 1);
             match (cell.get(), found) {
@@ -344,21 +409,12 @@ impl Evaluator<'_> {
                 }
                 (Value::Sampled(_), Some(variable)) if generation.current == Some(variable) => {}
                 (Value::Sampled(_), Some(_)) => {}
-                (Value::Tensor(now), None) => {
-                    if !matches!(before.iter().find(|(n, _, _)| n == name), Some((_, _, Value::Tensor(then))) if *then == now)
-                    {
-                        let d = Diagnostic::new(
-                            Code::Generation,
-                            self.assigned_at(body, name).unwrap_or(span),
-                            format!("`{name}` carries a tensor from token to token"),
-                        );
-                        return Err(d
-                            .label("read in the next round")
-                            .help(
-                                "attention keeps its own cache of earlier tokens; compute the rest anew in each round",
-                            )
-                            .into());
-                    }
+                (Value::Tensor(now), None) if !held(now, name) => {
+                    let message = format!("`{name}` carries a tensor from token to token");
+                    let at = self.assigned_at(body, name).unwrap_or(span);
+                    let d = Diagnostic::new(Code::Generation, at, message).label("read in the next round");
+                    let help = "attention keeps its own cache of earlier tokens; compute the rest anew in each round";
+                    return Err(d.help(help).into());
                 }
                 _ => {}
             }

@@ -67,6 +67,13 @@ pub struct Sampling {
     pub k: u32,
 }
 
+impl Sampling {
+    /// The largest logit.
+    pub fn greedy() -> Self {
+        Sampling { method: SampleMethod::Greedy, temperature: 0.0, p: 1.0, k: 0 }
+    }
+}
+
 /// Tokens that a generation begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {

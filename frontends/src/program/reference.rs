@@ -26,8 +26,12 @@ pub fn languages() -> String {
         rows(&mut out, prefix(*owner), table);
     }
     out.push_str("\n## Builtins of `.tri`\n");
-    for (owner, _, table) in TABLES.iter().filter(|(o, _, t)| is_tri(*o) && !t.is_empty()) {
-        let _ = write!(out, "\n### {}\n\n", heading(*owner));
+    for (owner, title, table) in TABLES.iter().filter(|(o, _, t)| is_tri(*o) && !t.is_empty()) {
+        match last == Some(*owner) {
+            true => drop(write!(out, "\n{title}:\n\n")),
+            false => drop(write!(out, "\n### {}\n\n", heading(*owner))),
+        }
+        last = Some(*owner);
         rows(&mut out, prefix(*owner), table);
     }
     out.push_str("\n## Methods of ordinary values\n\nAs in Rust, with the number of arguments after each name.\n\n");
@@ -35,7 +39,7 @@ pub fn languages() -> String {
         let mut names: Vec<(&str, usize)> = table.to_vec();
         names.sort_unstable();
         let names: Vec<String> = names.iter().map(|(name, n)| format!("`{name}`\u{a0}{n}")).collect();
-        let _ = write!(out, "- **{of}**: {}\n", names.join(", "));
+        let _ = writeln!(out, "- **{of}**: {}", names.join(", "));
     }
     out
 }

@@ -5,6 +5,7 @@ use crate::{beside, compiled, config, files, golden};
 const CONFIG: &str = r#"
 [architecture]
 hidden_size = 8
+vocab_size = 32
 layer_types = ["full", "window"]
 "#;
 

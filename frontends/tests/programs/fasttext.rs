@@ -18,7 +18,8 @@ fn ids_are_those_of_fasttext() {
     let config = config(&read("tests/programs/fasttext/config.toml"));
     let vocabulary: toml_edit::DocumentMut = read("tests/programs/fasttext/vocab.toml").parse().unwrap();
     let tokens = vocabulary["tokens"].as_table().unwrap();
-    let ids: HashMap<&str, u32> = tokens.iter().map(|(id, text)| (text.as_str().unwrap(), id.parse().unwrap())).collect();
+    let ids: HashMap<&str, u32> =
+        tokens.iter().map(|(id, text)| (text.as_str().unwrap(), id.parse().unwrap())).collect();
     // Shapes from the head of the tensor file.
     let bytes = std::fs::read(root.join("tests/programs/fasttext/model.safetensors")).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;

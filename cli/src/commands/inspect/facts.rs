@@ -57,7 +57,9 @@ pub struct ModelFacts {
     /// The type whose family builds the model.
     pub family_type: Option<&'static str>,
     /// Language and length of the program.
-    pub program: Option<(ProgramFormat, usize)>,
+    pub program_text: Option<(ProgramFormat, usize)>,
+    /// The program section.
+    pub program: PathFacts,
     /// What the graph that would run takes and gives; else why there is none, on one line.
     pub signature: Result<Signature, String>,
 }
@@ -231,8 +233,18 @@ impl ModelFacts {
             Some(_) => path(file, tallow::Path::Graph),
         };
         let (family, by_family) = path(file, tallow::Path::Family);
+        let (program, by_program) = match file.program() {
+            None => (PathFacts::Absent, None),
+            Some(_) => path(file, tallow::Path::Program),
+        };
+        // Without a graph section, and with a type that nobody knows, the program runs.
+        let falls_back = matches!(graph, PathFacts::Absent) && families::canonical_type(config.model_type()).is_none();
         let signature = match (&graph, by_graph, by_family) {
             (_, Some(graph), _) => Ok(signature("graph", true, graph.graph())),
+            (_, None, None) if falls_back && by_program.is_some() => match &by_program {
+                Some(graph) => Ok(signature("program", true, graph.graph())),
+                None => Err("the model has no graph".into()),
+            },
             (PathFacts::Absent, None, Some(graph)) => Ok(signature("family", true, graph.graph())),
             // A graph section that does not work is not passed over when the model runs.
             (_, None, Some(graph)) => Ok(signature("family", false, graph.graph())),
@@ -254,7 +266,8 @@ impl ModelFacts {
             graph,
             family,
             family_type: families::canonical_type(config.model_type()),
-            program: file.program().map(|(format, text)| (format, text.len())),
+            program_text: file.program().map(|(format, text)| (format, text.len())),
+            program,
             signature,
         }
     }

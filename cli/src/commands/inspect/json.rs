@@ -71,7 +71,7 @@ fn model(model: &ModelFacts, facts: &Facts) -> Value {
         "paths": {
             "graph": path(&model.graph),
             "family": family(model),
-            "program": model.program.map(|(format, bytes)| json!({ "format": format.name(), "bytes": bytes, "runs": false })),
+            "program": program(model),
         },
         "signature": model.signature.as_ref().ok().map(signature),
         "no_signature": model.signature.as_ref().err(),
@@ -133,6 +133,15 @@ fn path(path: &PathFacts) -> Value {
 fn family(model: &ModelFacts) -> Value {
     let mut value = path(&model.family);
     value["type"] = json!(model.family_type);
+    value
+}
+
+fn program(model: &ModelFacts) -> Value {
+    let mut value = path(&model.program);
+    if let Some((format, bytes)) = model.program_text {
+        value["format"] = json!(format.name());
+        value["bytes"] = json!(bytes);
+    }
     value
 }
 

@@ -171,12 +171,8 @@ impl Page {
     fn paths(&mut self, model: &ModelFacts) {
         self.heading("ways to run it");
         let family = model.family_type.map(|t| format!(" as `{t}`")).unwrap_or_default();
-        let program = match model.program {
-            None => "not present".into(),
-            Some((format, bytes)) => {
-                format!("present ({}, {bytes} bytes), but not compiled by this version", format.name())
-            }
-        };
+        let program = model.program_text.map(|(format, bytes)| format!(" in {}, {bytes} bytes", format.name()));
+        let program = path(&model.program, &program.unwrap_or_default());
         // Why a path fails is what one looks for here: never shortened.
         let rows = [("graph", path(&model.graph, "")), ("family", path(&model.family, &family)), ("program", program)];
         for (name, text) in rows {
@@ -186,7 +182,7 @@ impl Page {
                 name = "";
             }
         }
-        for facts in [&model.graph, &model.family] {
+        for facts in [&model.graph, &model.family, &model.program] {
             if let PathFacts::Ready { notes, .. } = facts {
                 notes.iter().for_each(|n| self.line(&format!("note: {n}")));
             }
@@ -201,6 +197,7 @@ impl Page {
         };
         let by = match (s.path, s.by_default) {
             ("graph", _) => "of the graph section",
+            ("program", _) => "of the program's graph",
             (_, true) => "of the family's graph",
             (_, false) => "of the family's graph (--path family); by default the graph section is taken, which fails",
         };

@@ -1,5 +1,6 @@
 //! New tensors.
 
+use super::sizes::whole;
 use super::{Args, Builtin};
 use crate::program::ast::Span;
 use crate::program::codes::Code;
@@ -157,15 +158,7 @@ fn arange(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     }
     let mut x = e.iota(&count, a.span)?;
     if start != 0 {
-        if start.abs() >= 1 << 24 {
-            return Err(Diagnostic::new(
-                Code::Arithmetic,
-                a.at(0),
-                format!("{start} is past the whole numbers of a constant"),
-            )
-            .into());
-        }
-        x = e.op(Op::AddScalar { value: (start as f32).into() }, &[x], a.span)?;
+        x = e.op(Op::AddScalar { value: whole(start, a.at(0))?.into() }, &[x], a.span)?;
     }
     Ok(Value::Tensor(x))
 }

@@ -16,7 +16,7 @@
 //! | [`vision`] | pictures, video, detection, diffusion |
 //! | [`sound`] | sound and speech |
 //! | [`sampling`] | sampling, and the tokenizer |
-//! | [`tri`] | the modules of `.tri` |
+//! | [`tri`], [`tri_std`] | the modules of `.tri`: roles; the rest |
 
 pub mod attention;
 pub mod convolution;
@@ -28,6 +28,7 @@ pub mod shapes;
 pub mod sizes;
 pub mod sound;
 pub mod tri;
+pub mod tri_std;
 pub mod vision;
 pub mod weights;
 
@@ -90,9 +91,10 @@ pub static TABLES: &[(Owner, &str, &[Builtin])] = &[
     (Owner::Function, "Sound and speech", sound::FUNCTIONS),
     (Owner::Tokenizer, "Tokenizer", sampling::TOKENIZER),
     (Owner::TriTensor, "tensor", tri::TENSOR),
+    (Owner::TriTensor, "Other names, values as they are, and weights by name", tri_std::TENSOR),
     (Owner::TriIo, "io", tri::IO),
     (Owner::TriConvert, "convert", tri::CONVERT),
-    (Owner::TriLlama, "transformer_llama", tri::LLAMA),
+    (Owner::TriLlama, "transformer_llama", tri_std::LLAMA),
 ];
 
 impl Builtin {

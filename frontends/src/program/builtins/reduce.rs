@@ -6,6 +6,7 @@ use crate::program::build::is_float;
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
 use crate::program::eval::{Eval, Evaluator};
+use crate::program::module::Sampling;
 use crate::program::value::Value;
 use tallow_ir::ops::Reduction;
 use tallow_ir::{DType, Op, Value as Node};
@@ -119,10 +120,14 @@ pub static METHODS: &[Builtin] = &[
     Builtin {
         name: "argmax",
         params: "[axis]",
-        doc: "The index of the first largest value along `axis`, the last by default, as i64; the dimension drops out.",
+        doc: "The index of the first largest value along `axis`, the last by default, as i64; the dimension drops out. In a loop that appends it to a list of ids, that of a row of logits is a sampled token, as by `sample_greedy`.",
         lower: |e, a| {
             let x = numbers(e, a, "argmax")?;
-            let dim = a.axis_or(e, 0, e.dims(x).len(), -1)? as i32;
+            let rank = e.dims(x).len();
+            let dim = a.axis_or(e, 0, rank, -1)? as i32;
+            if rank == 1 && e.samples_by_argmax() {
+                return e.note_sampled(x, Sampling::greedy(), a.span);
+            }
             Ok(Value::Tensor(e.op(Op::Argmax { dim }, &[x], a.span)?))
         },
     },

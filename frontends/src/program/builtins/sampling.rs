@@ -10,7 +10,7 @@ use crate::program::host::{Applied, HostNode, Leaf};
 use crate::program::module::Sampling;
 use crate::program::value::Value;
 use tallow_ir::ops::SampleMethod;
-use tallow_ir::{DType, Op, Value as Node};
+use tallow_ir::{DType, NodeKind, Op, Value as Node};
 
 /// Methods of logits.
 pub static METHODS: &[Builtin] = &[
@@ -92,7 +92,7 @@ fn sample(e: &mut Evaluator<'_>, a: &Args, method: SampleMethod) -> Eval {
         return Err(a.wrong(scale_at, format!("numbers are divided by the scale, which is {scale}")));
     }
     let how = match method {
-        SampleMethod::Greedy => Sampling { method, temperature: 0.0, p: 1.0, k: 0 },
+        SampleMethod::Greedy => Sampling::greedy(),
         SampleMethod::Temperature => Sampling { method, temperature: a.float(e, 0)? / scale, p: 1.0, k: 0 },
         SampleMethod::TopK => {
             Sampling { method, temperature: a.float(e, 1)? / scale, p: 1.0, k: a.natural_or(e, 0, 0)? }
@@ -225,6 +225,14 @@ fn decode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
         Value::List(items) if items.len() == 1 => items[0].clone(),
         _ => value,
     };
+    // The largest logit of a row, which is what greedy sampling takes.
+    let value = match value {
+        Value::Tensor(node) => match argmax_of(e, node) {
+            Some(logits) => e.note_sampled(logits, Sampling::greedy(), a.span)?,
+            None => value,
+        },
+        value => value,
+    };
     match value {
         Value::Generated => Ok(Value::Decoded),
         Value::Sampled(sampled) => {
@@ -236,5 +244,14 @@ fn decode(e: &mut Evaluator<'_>, a: &Args) -> Eval {
             Ok(Value::Decoded)
         }
         other => Err(e.mismatch(&other, "sampled or generated tokens", a.at(0))),
+    }
+}
+
+/// The row of logits whose largest a value is the index of.
+fn argmax_of(e: &Evaluator<'_>, node: Node) -> Option<Node> {
+    let build = e.build.as_ref()?;
+    match &build.graph.node(node.node).kind {
+        NodeKind::Op(Op::Argmax { .. }) if e.dims(node).is_empty() => build.graph.operands(node.node).first().copied(),
+        _ => None,
     }
 }

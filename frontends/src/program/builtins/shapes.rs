@@ -1,6 +1,6 @@
 //! Reshaping, joining, cutting: nothing here computes.
 
-use super::sizes::Wanted;
+use super::sizes::{Wanted, whole};
 use super::{Args, Builtin};
 use crate::program::ast::Span;
 use crate::program::codes::Code;
@@ -515,7 +515,7 @@ fn cut(e: &mut Evaluator<'_>, x: Node, axis: usize, start: &Dim, end: &Dim, span
     };
     let mut index = e.iota(&length, span)?;
     if start != 0 {
-        index = e.op(Op::AddScalar { value: (start as f32).into() }, &[index], span)?;
+        index = e.op(Op::AddScalar { value: whole(start, span)?.into() }, &[index], span)?;
     }
     e.op(Op::Gather { axis: axis as i32 }, &[x, index], span)
 }

@@ -103,14 +103,21 @@ impl Evaluator<'_> {
 
     /// A value of the graph with a dimension of this size, and which: inputs first.
     fn carrier(&mut self, dim: &Dim, span: Span) -> Eval<(Node, usize)> {
-        let graph = &self.build(span)?.graph;
+        let build = self.build(span)?;
+        if let Some(found) = build.carriers.get(dim) {
+            return Ok(*found);
+        }
+        let graph = &build.graph;
         let within = |v: Node| {
             let at = graph.try_ty(v).ok()?.shape.dims().iter().position(|d| d == dim)?;
             Some((v, at))
         };
         let found = graph.inputs().find_map(|(_, v)| within(v));
         match found.or_else(|| graph.nodes().flat_map(|id| graph.results(id)).find_map(within)) {
-            Some(found) => Ok(found),
+            Some(found) => {
+                build.carriers.insert(dim.clone(), found);
+                Ok(found)
+            }
             None => {
                 let d = Diagnostic::new(Code::RunTimeSize, span, format!("no tensor before this has the size {dim}"));
                 Err(d.help("a size that is known only when running must be that of a tensor").into())
@@ -201,25 +208,52 @@ impl Evaluator<'_> {
             let shape = target.iter().map(|d| d.as_const().unwrap_or(-1)).collect();
             return self.op(Op::Reshape { shape }, &[x], span);
         }
-        let Some(groups) = groups(ty.shape.dims(), &target) else {
-            return Err(several(&ty, &target, span));
-        };
+        // Where no dimensions belong together, all of them do.
+        let groups = groups(ty.shape.dims(), &target).unwrap_or_else(|| vec![(0..ty.shape.rank(), 0..target.len())]);
         let mut y = x;
         // From the last, so that the places of those before stay.
         for (from, to) in groups.into_iter().rev() {
             let sizes: Vec<i64> = target[to.clone()].iter().map(|d| d.as_const().unwrap_or(-1)).collect();
-            if sizes.iter().filter(|n| **n == -1).count() > 1 && from.len() + to.len() > 2 {
-                return Err(several(&ty, &target, span));
-            }
             if from.len() > 1 {
                 let (start, end) = (from.start as i32, from.end as i32 - 1);
                 y = self.op(Op::Flatten { start, end }, &[y], span)?;
             }
-            if to.len() > 1 {
-                y = self.op(Op::Unflatten { axis: from.start as i32, sizes }, &[y], span)?;
+            let axis = from.start as i32;
+            // One dimension is parted into several open ones by looking each element up.
+            if sizes.iter().filter(|n| **n == -1).count() > 1 {
+                let index = self.row_major(&target[to], span)?;
+                y = self.op(Op::Gather { axis }, &[y, index], span)?;
+            } else if to.len() > 1 {
+                y = self.op(Op::Unflatten { axis, sizes }, &[y], span)?;
             }
         }
         Ok(y)
+    }
+
+    /// The number of each place of a shape, i64: 0, 1, 2 … in row-major order.
+    fn row_major(&mut self, shape: &[Dim], span: Span) -> Eval<Node> {
+        let mut index = None;
+        for dim in shape {
+            let numbers = self.iota(dim, span)?;
+            let Some(before) = index else {
+                index = Some(numbers);
+                continue;
+            };
+            let column = self.op(Op::Unsqueeze { axes: vec![-1] }, &[before], span)?;
+            let scaled = match dim.as_const() {
+                Some(n) => {
+                    let value = whole(n, span)?.into();
+                    self.op(Op::MulScalar { value }, &[column], span)?
+                }
+                None => {
+                    let (like, axis) = self.carrier(dim, span)?;
+                    let size = self.op(Op::Size { axis: axis as i32 }, &[like], span)?;
+                    self.op(Op::Mul, &[column, size], span)?
+                }
+            };
+            index = Some(self.op(Op::Add, &[scaled, numbers], span)?);
+        }
+        index.ok_or(Flow::Poisoned)
     }
 
     /// A shape with the size that -1 stands for, which has as many elements as `ty`.
@@ -249,11 +283,13 @@ impl Evaluator<'_> {
     }
 }
 
-fn several(ty: &TensorType, target: &[Dim], span: Span) -> Flow {
-    let message =
-        format!("from {} to {}: more than one size is known only when running", ty.shape, Shape(target.to_vec()));
-    let d = Diagnostic::new(Code::RunTimeSize, span, message).label("these do not follow from each other");
-    d.help("reshape in steps that join or part one dimension of such a size each").into()
+/// A whole number that an operation's field holds exactly.
+pub(super) fn whole(n: i64, span: Span) -> Eval<f32> {
+    if n.unsigned_abs() < 1 << 24 {
+        return Ok(n as f32);
+    }
+    Err(Diagnostic::new(Code::Arithmetic, span, format!("{n} is past the whole numbers that an operation holds"))
+        .into())
 }
 
 /// Dimensions of both shapes that make the same number of elements, from left to right.

@@ -155,9 +155,6 @@ pub static CONVERT: &[Builtin] = &[
     Builtin { name: "as_bool", params: "x", doc: "`x`.", lower: |_, a| Ok(a.value(0).clone()) },
 ];
 
-/// `transformer_llama.…`
-pub static LLAMA: &[Builtin] = &[];
-
 /// What a chat function writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatPiece {
@@ -253,7 +250,7 @@ impl Evaluator<'_> {
     }
 
     /// Work on the graph by the families' own parts.
-    fn parts(
+    pub(super) fn parts(
         &mut self,
         operands: &[Node],
         span: Span,
@@ -267,7 +264,7 @@ impl Evaluator<'_> {
     }
 
     /// A norm by the name of its weight.
-    fn norm_by_name(&mut self, spec: &DecoderSpec, x: Node, name: &str, eps: Option<f32>, span: Span) -> Eval<Node> {
+    pub(super) fn norm_by_name(&mut self, spec: &DecoderSpec, x: Node, name: &str, eps: Option<f32>, span: Span) -> Eval<Node> {
         let width = self.width(x, span)?;
         let weight = self.weight(&format!("{name}.weight"), Some(&[width]), span)?;
         self.parts(&[x, weight], span, |graph| {
@@ -280,7 +277,7 @@ impl Evaluator<'_> {
     }
 
     /// What a branch goes through before it is added to the residual stream.
-    fn branch_end(&mut self, spec: &DecoderSpec, branch: Node, norm: &str, layer: usize, span: Span) -> Eval<Node> {
+    pub(super) fn branch_end(&mut self, spec: &DecoderSpec, branch: Node, norm: &str, layer: usize, span: Span) -> Eval<Node> {
         let branch = match spec.places {
             NormPlaces::Around => self.norm_by_name(spec, branch, &spec.names.in_layer(layer, norm), None, span)?,
             NormPlaces::Before => branch,
@@ -420,12 +417,19 @@ fn linear(e: &mut Evaluator<'_>, a: &Args) -> Eval {
         let name = format!("{}{}", spec.names.prefix, spec.names.final_norm);
         h = e.norm_by_name(&spec, h, &name, None, a.span)?;
     }
-    let head = e.weight(&spec.head.tensor, Some(&[vocab, hidden]), a.span)?;
-    let raw = e.op(Op::Matmul, &[h, head], a.span)?;
-    Ok(Value::Tensor(e.parts(&[raw], a.span, |graph| {
+    e.weight(&spec.head.tensor, Some(&[vocab, hidden]), a.span)?;
+    Ok(Value::Tensor(logits(e, &spec, h, a.span)?))
+}
+
+/// The output matrix, or the tied table, with the multiplier and bound of the config.
+pub(super) fn logits(e: &mut Evaluator<'_>, spec: &DecoderSpec, h: Node, span: Span) -> Eval<Node> {
+    let shape = [i64::from(spec.vocab), i64::from(spec.hidden)];
+    let head = e.weight(&spec.head.tensor, Some(&shape), span)?;
+    let raw = e.op(Op::Matmul, &[h, head], span)?;
+    e.parts(&[raw], span, |graph| {
         let scaled = decoder::scaled(graph, raw, spec.head.scale)?;
         decoder::soft_capped(graph, scaled, spec.head.softcap)
-    })?))
+    })
 }
 
 fn sample(e: &mut Evaluator<'_>, a: &Args, method: SampleMethod) -> Eval {

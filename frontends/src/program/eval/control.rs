@@ -116,17 +116,61 @@ impl Evaluator<'_> {
         otherwise: Option<ExprId>,
         span: Span,
     ) -> Eval {
-        self.scoped(|e| match e.eval(condition)? {
-            Value::Bool(true) => e.eval(then),
-            Value::Bool(false) => match otherwise {
+        if self.changes_later(condition) {
+            return self.residual(id);
+        }
+        self.scoped(|e| match e.condition(condition)? {
+            None => e.residual(id),
+            Some(Value::Bool(true)) => e.eval(then),
+            Some(Value::Bool(false)) => match otherwise {
                 Some(otherwise) => e.eval(otherwise),
                 None => Ok(Value::Unit),
             },
-            Value::Host(_) => e.residual(id),
-            Value::Tensor(node) => e.select_branch(node, condition, then, otherwise, span),
-            Value::Stop(stop) => e.stop_branch(stop, then, otherwise, span),
-            other => Err(e.mismatch(&other, "a truth value", e.span(condition))),
+            Some(Value::Tensor(node)) => e.select_branch(node, condition, then, otherwise, span),
+            Some(Value::Stop(stop)) => e.stop_branch(stop, then, otherwise, span),
+            Some(other) => Err(e.mismatch(&other, "a truth value", e.span(condition))),
         })
+    }
+
+    /// A condition; `None` where it is decided when running.
+    fn condition(&mut self, id: ExprId) -> Eval<Option<Value>> {
+        match self.eval(id) {
+            Ok(Value::Host(_)) => Ok(None),
+            Err(Flow::Error(d)) if d.code == Code::RunTimeBranch && self.run.is_none() => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
+    /// Whether an expression changes a variable that is known only when running: to evaluate it now and again as part
+    /// of host code would change it twice.
+    fn changes_later(&mut self, id: ExprId) -> bool {
+        if self.run.is_some() {
+            return false;
+        }
+        let tree = self.tree;
+        let names = self.changed.entry(id).or_insert_with(|| Arc::new(free::changed(tree, id))).clone();
+        names.iter().any(|name| self.lookup(name).is_some_and(|c| matches!(self.deref(c.get()), Value::Host(_))))
+    }
+
+    /// A method call that failed for want of a value that is known only when running, as host code as a whole; the
+    /// error where that is not possible.
+    pub(super) fn method_later(&mut self, id: ExprId, error: Box<Diagnostic>) -> Eval {
+        let tree = self.tree;
+        if self.run.is_some() || !free::changed(tree, id).is_empty() {
+            return Err(Flow::Error(error));
+        }
+        // An iterator may have given elements already, and tokens are no text.
+        let spent = |value: &Value| matches!(value, Value::Iter(_) | Value::Tokenizer | Value::Weights);
+        let inside = free::bound_inside(tree, id);
+        let names = free::read(tree, id);
+        let mut names = names.iter().filter(|name| !inside.contains(*name));
+        if names.any(|name| self.lookup(name).is_some_and(|c| spent(&self.deref(c.get())))) {
+            return Err(Flow::Error(error));
+        }
+        match self.residual(id) {
+            Err(Flow::Error(_)) => Err(Flow::Error(error)),
+            result => result,
+        }
     }
 
     /// `if` on a tensor of truth values: both branches are computed, and what they give or assign is selected.
@@ -208,6 +252,9 @@ impl Evaluator<'_> {
     }
 
     pub(super) fn match_expr(&mut self, id: ExprId, of: ExprId, arms: &[Arm], span: Span) -> Eval {
+        if self.changes_later(of) {
+            return self.residual(id);
+        }
         let value = self.eval(of)?;
         match self.deref(value.clone()) {
             Value::Host(_) => return self.residual(id),
@@ -370,12 +417,15 @@ impl Evaluator<'_> {
                 return Err(Flow::Poisoned);
             }
             self.tick(span)?;
-            let round = self.scoped(|e| match e.eval(condition)? {
-                Value::Bool(true) => e.eval(body).map(|_| None),
-                Value::Bool(false) => Ok(Some(Value::Unit)),
-                Value::Host(_) => e.residual(id).map(Some),
-                other @ (Value::Tensor(_) | Value::Stop(_)) => Err(e.endless_while(&other, condition)),
-                other => Err(e.mismatch(&other, "a truth value", e.span(condition))),
+            if self.changes_later(condition) {
+                return self.residual(id);
+            }
+            let round = self.scoped(|e| match e.condition(condition)? {
+                None => e.residual(id).map(Some),
+                Some(Value::Bool(true)) => e.eval(body).map(|_| None),
+                Some(Value::Bool(false)) => Ok(Some(Value::Unit)),
+                Some(other @ (Value::Tensor(_) | Value::Stop(_))) => Err(e.endless_while(&other, condition)),
+                Some(other) => Err(e.mismatch(&other, "a truth value", e.span(condition))),
             });
             match round {
                 Ok(Some(value)) => return Ok(value),

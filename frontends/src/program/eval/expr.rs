@@ -26,7 +26,12 @@ impl Evaluator<'_> {
                 self.index(&value, &at_value, self.span(*of), self.span(*at), span)
             }
             ExprKind::Call(callee, args) => self.call(*callee, args, span),
-            ExprKind::Method { receiver, name, types, args } => self.method_call(*receiver, name, types, args, span),
+            ExprKind::Method { receiver, name, types, args } => {
+                match self.method_call(*receiver, name, types, args, span) {
+                    Err(Flow::Error(d)) if d.code == Code::RunTimeValue => self.method_later(id, d),
+                    result => result,
+                }
+            }
             ExprKind::Unary(UnaryOp::Deref, of) => {
                 let value = self.eval(*of)?;
                 Ok(self.deref(value))

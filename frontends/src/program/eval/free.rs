@@ -6,15 +6,74 @@ use std::sync::Arc;
 
 /// Methods that change what they are called on.
 pub const CHANGING: &[&str] = &[
-    "and_modify", "append", "as_mut", "by_ref", "chunks_exact_mut", "chunks_mut", "clear", "clone_from_slice",
-    "copy_from_slice", "dedup", "dedup_by_key", "drain", "entry", "extend", "extend_from_slice", "extend_from_within",
-    "fill", "first_mut", "get_mut", "get_or_insert", "get_or_insert_with", "insert", "insert_str", "iter_mut",
-    "last_mut", "make_ascii_lowercase", "make_ascii_uppercase", "next", "next_back", "next_if", "next_if_eq", "nth",
-    "nth_back", "or_default", "or_insert", "or_insert_with", "peek", "pop", "pop_back", "pop_first", "pop_front",
-    "pop_last", "push", "push_back", "push_front", "push_str", "remove", "resize", "resize_with", "retain",
-    "retain_mut", "reverse", "rotate_left", "rotate_right", "sort", "sort_by", "sort_by_cached_key", "sort_by_key",
-    "sort_unstable", "sort_unstable_by", "sort_unstable_by_key", "split_at_mut", "split_off", "swap", "swap_remove",
-    "take", "truncate", "values_mut",
+    "and_modify",
+    "append",
+    "as_mut",
+    "by_ref",
+    "chunks_exact_mut",
+    "chunks_mut",
+    "clear",
+    "clone_from_slice",
+    "copy_from_slice",
+    "dedup",
+    "dedup_by_key",
+    "drain",
+    "entry",
+    "extend",
+    "extend_from_slice",
+    "extend_from_within",
+    "fill",
+    "first_mut",
+    "get_mut",
+    "get_or_insert",
+    "get_or_insert_with",
+    "insert",
+    "insert_str",
+    "iter_mut",
+    "last_mut",
+    "make_ascii_lowercase",
+    "make_ascii_uppercase",
+    "next",
+    "next_back",
+    "next_if",
+    "next_if_eq",
+    "nth",
+    "nth_back",
+    "or_default",
+    "or_insert",
+    "or_insert_with",
+    "peek",
+    "pop",
+    "pop_back",
+    "pop_first",
+    "pop_front",
+    "pop_last",
+    "push",
+    "push_back",
+    "push_front",
+    "push_str",
+    "remove",
+    "resize",
+    "resize_with",
+    "retain",
+    "retain_mut",
+    "reverse",
+    "rotate_left",
+    "rotate_right",
+    "sort",
+    "sort_by",
+    "sort_by_cached_key",
+    "sort_by_key",
+    "sort_unstable",
+    "sort_unstable_by",
+    "sort_unstable_by_key",
+    "split_at_mut",
+    "split_off",
+    "swap",
+    "swap_remove",
+    "take",
+    "truncate",
+    "values_mut",
 ];
 
 type Names = IndexSet<Arc<str>>;
@@ -198,11 +257,11 @@ pub fn escapes(tree: &Tree, id: ExprId) -> bool {
         let kind = &tree.expr(id).kind;
         let (mut inner_loops, mut inner_labels) = (loops, labels.clone());
         match kind {
-            ExprKind::Return(_) => return true,
-            ExprKind::Break { label: Some(label), .. } | ExprKind::Continue(Some(label)) => {
-                if !labels.contains(&label.text) {
-                    return true;
-                }
+            ExprKind::Return(_) | ExprKind::Try(_) => return true,
+            ExprKind::Break { label: Some(label), .. } | ExprKind::Continue(Some(label))
+                if !labels.contains(&label.text) =>
+            {
+                return true;
             }
             ExprKind::Break { label: None, .. } | ExprKind::Continue(None) if loops == 0 => return true,
             ExprKind::For { label, .. } | ExprKind::While { label, .. } | ExprKind::Loop { label, .. } => {

@@ -202,12 +202,7 @@ impl Evaluator<'_> {
         self.turn(iter, span, Evaluator::retreat)
     }
 
-    fn turn<T>(
-        &mut self,
-        iter: &Iter,
-        span: Span,
-        f: impl FnOnce(&mut Self, &mut State, Span) -> Eval<T>,
-    ) -> Eval<T> {
+    fn turn<T>(&mut self, iter: &Iter, span: Span, f: impl FnOnce(&mut Self, &mut State, Span) -> Eval<T>) -> Eval<T> {
         if self.depth >= MAX_DEPTH {
             let d = Diagnostic::new(Code::CallDepth, span, "iterators are nested too deeply");
             return self.abort(d.help("`collect` into a list between them"));

@@ -117,10 +117,14 @@ pub struct Evaluator<'t> {
     made: usize,
     made_limit: usize,
     depth: usize,
+    /// Whether the body of a loop samples tokens, or takes the likeliest (`None`: neither).
+    pub(crate) picks: HashMap<ExprId, Option<bool>>,
     /// The rounds of the loops around, outermost first: names of values tell them.
     pub(crate) rounds: Vec<i128>,
     /// The names that closures read, by their bodies.
     read: HashMap<ExprId, Arc<indexmap::IndexSet<Arc<str>>>>,
+    /// The names that conditions change, by the conditions.
+    changed: HashMap<ExprId, Arc<indexmap::IndexSet<Arc<str>>>>,
 }
 
 impl<'t> Evaluator<'t> {
@@ -144,8 +148,10 @@ impl<'t> Evaluator<'t> {
             made: 0,
             made_limit: MAX_MADE,
             depth: 0,
+            picks: HashMap::new(),
             rounds: Vec::new(),
             read: HashMap::new(),
+            changed: HashMap::new(),
         }
     }
 

@@ -152,7 +152,7 @@ impl Evaluator<'_> {
             }
             other => return Err(self.mismatch(other, "a tuple or list", pattern.span)),
         };
-        let rest = inner.iter().position(|p| is_rest(p));
+        let rest = inner.iter().position(is_rest);
         match rest {
             None if items.len() != inner.len() => {
                 let tuple = matches!(value, Value::Tuple(_) | Value::TopK { .. });

@@ -63,7 +63,9 @@ pub(super) fn method(e: &mut Evaluator<'_>, c: char, call: &Call<'_>) -> Eval {
         "to_ascii_lowercase" => Ok(Value::Char(c.to_ascii_lowercase())),
         "eq_ignore_ascii_case" => match call.value(e, 0) {
             Value::Char(other) => Ok(Value::Bool(c.eq_ignore_ascii_case(&other))),
-            Value::Int(n) => Ok(Value::Bool(u8::try_from(n.value).is_ok_and(|b| char::from(b).eq_ignore_ascii_case(&c)))),
+            Value::Int(n) => {
+                Ok(Value::Bool(u8::try_from(n.value).is_ok_and(|b| char::from(b).eq_ignore_ascii_case(&c))))
+            }
             other => Err(e.mismatch(&other, "a character", call.args.at(0))),
         },
         "to_uppercase" => several(c.to_uppercase().collect()),

@@ -24,8 +24,7 @@ pub(crate) fn associated(
     let call = Call { name, types, args: &args, at: spans.first().copied().unwrap_or(span), span };
     let wanted = arity(owner, &name.text, values.len())?;
     if wanted != values.len() {
-        let message =
-            format!("`{owner}::{}` takes {}, found {}", name.text, builtins::counted(wanted), values.len());
+        let message = format!("`{owner}::{}` takes {}, found {}", name.text, builtins::counted(wanted), values.len());
         return Some(Err(Diagnostic::new(Code::Arity, name.span, message).label("called here").into()));
     }
     Some(function(e, owner, &call))
@@ -71,10 +70,36 @@ fn arity(owner: &str, name: &str, given: usize) -> Option<usize> {
 /// The names of the functions of a type or module.
 pub(crate) fn functions_of(owner: &str) -> impl Iterator<Item = &'static str> {
     const NAMES: &[&str] = &[
-        "new", "with_capacity", "from", "from_iter", "from_utf8", "from_utf8_lossy", "from_u32", "from_digit",
-        "from_bits", "to_bits", "try_from", "from_str", "from_le_bytes", "from_be_bytes", "from_ne_bytes",
-        "from_str_radix", "repeat", "once", "from_fn", "repeat_n", "successors", "zip", "empty", "repeat_with", "min",
-        "max", "Reverse", "swap", "replace", "take",
+        "new",
+        "with_capacity",
+        "from",
+        "from_iter",
+        "from_utf8",
+        "from_utf8_lossy",
+        "from_u32",
+        "from_digit",
+        "from_bits",
+        "to_bits",
+        "try_from",
+        "from_str",
+        "from_le_bytes",
+        "from_be_bytes",
+        "from_ne_bytes",
+        "from_str_radix",
+        "repeat",
+        "once",
+        "from_fn",
+        "repeat_n",
+        "successors",
+        "zip",
+        "empty",
+        "repeat_with",
+        "min",
+        "max",
+        "Reverse",
+        "swap",
+        "replace",
+        "take",
     ];
     NAMES.iter().copied().filter(move |name| arity(owner, name, usize::MAX).is_some())
 }
@@ -132,9 +157,7 @@ fn function(e: &mut Evaluator<'_>, owner: &str, call: &Call<'_>) -> Eval {
                 Err(_) => call.fail(Code::Type, "`char::from` takes a `u8`"),
             },
         },
-        ("char", "from_u32") => {
-            some(u32::try_from(call.int(e, 0)?).ok().and_then(char::from_u32).map(Value::Char))
-        }
+        ("char", "from_u32") => some(u32::try_from(call.int(e, 0)?).ok().and_then(char::from_u32).map(Value::Char)),
         ("char", "from_digit") => {
             let radix = super::chars::radix(e, call, 1)?;
             some(u32::try_from(call.int(e, 0)?).ok().and_then(|n| char::from_digit(n, radix)).map(Value::Char))
@@ -163,9 +186,7 @@ fn function(e: &mut Evaluator<'_>, owner: &str, call: &Call<'_>) -> Eval {
             // Whatever the function gives is an element, options too.
             Ok(walk(Kind::RepeatWith, vec![call.args.value(0).clone()]))
         }
-        ("iter", "successors") => {
-            Ok(walk(Kind::Successors, vec![call.args.value(1).clone(), call.value(e, 0)]))
-        }
+        ("iter", "successors") => Ok(walk(Kind::Successors, vec![call.args.value(1).clone(), call.value(e, 0)])),
         ("iter", "zip") => {
             let a = e.iterate(call.args.value(0).clone(), call.args.at(0))?;
             let b = e.iterate(call.args.value(1).clone(), call.args.at(1))?;

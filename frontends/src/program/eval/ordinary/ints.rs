@@ -166,7 +166,9 @@ fn overflow(e: &mut Evaluator<'_>, n: Int, how: &str, op: &str, call: &Call<'_>)
     let ty = if let "pow" | "shl" | "shr" | "neg" | "abs" = op { n.ty } else { other_type(n, call) };
     let y = if let "neg" | "abs" = op { 0 } else { call.int(e, 0)? };
     let power = || u32::try_from(y).unwrap_or(u32::MAX);
-    if y == 0 && let "div" | "rem" = op {
+    if y == 0
+        && let "div" | "rem" = op
+    {
         return match how {
             "checked" => Ok(Value::none()),
             _ => call.fail(Code::Arithmetic, format!("`{}` of {x} by 0 has no result", call.name.text)),

@@ -372,7 +372,8 @@ fn consume(e: &mut Evaluator<'_>, iter: &Iter, call: &Call<'_>) -> Eval {
             let (a, b) = (e.drain(iter, span)?, call.elements(e, 0)?);
             let (a, b) = (Value::list(a), Value::Tuple(Arc::new(Items(vec![Value::list(b)]))));
             let Value::Tuple(args) = b else { return Err(Flow::Poisoned) };
-            let args = crate::program::builtins::Args::new(None, args.to_vec(), &[call.args.at(0)], call.name.span, span);
+            let args =
+                crate::program::builtins::Args::new(None, args.to_vec(), &[call.args.at(0)], call.name.span, span);
             common::method(e, &a, &Call { args: &args, ..*call })
         }
         "is_sorted" => {

@@ -265,7 +265,13 @@ fn search(e: &mut Evaluator<'_>, items: &Items, call: &Call<'_>) -> Eval {
         let middle = low + (high - low) / 2;
         let item = items[middle].clone();
         let order = match name {
-            "partition_point" => if call.holds(e, 0, vec![item])? { Ordering::Less } else { Ordering::Greater },
+            "partition_point" => {
+                if call.holds(e, 0, vec![item])? {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
+            }
             "binary_search" => {
                 let wanted = call.value(e, 0);
                 e.total_order(&item, &wanted, call)?
@@ -332,7 +338,12 @@ pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, items: Arc<Items>, ca
             let parts = all[..end].chunks(at).map(|part| Value::list(part.to_vec())).collect();
             return Ok(Value::Iter(Iter::of(parts)));
         }
-        "sort" | "sort_unstable" | "sort_by" | "sort_unstable_by" | "sort_by_key" | "sort_unstable_by_key"
+        "sort"
+        | "sort_unstable"
+        | "sort_by"
+        | "sort_unstable_by"
+        | "sort_by_key"
+        | "sort_unstable_by_key"
         | "sort_by_cached_key" => {
             let sorted = sorted(e, &items, call)?;
             return e.write(place, call.span, |slot| *slot = Value::list(sorted)).map(|()| Value::Unit);

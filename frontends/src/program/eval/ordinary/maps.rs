@@ -54,14 +54,8 @@ pub(super) const CHANGES: Table = &[
 pub(super) const ENTRY: Table =
     &[("or_insert", 1), ("or_insert_with", 1), ("or_default", 0), ("and_modify", 1), ("key", 0)];
 
-pub(super) const CONFIG: Table = &[
-    ("get", 1),
-    ("contains_key", 1),
-    ("keys", 0),
-    ("len", 0),
-    ("is_empty", 0),
-    ("clone", 0),
-];
+pub(super) const CONFIG: Table =
+    &[("get", 1), ("contains_key", 1), ("keys", 0), ("len", 0), ("is_empty", 0), ("clone", 0)];
 
 pub(super) fn method(e: &mut Evaluator<'_>, map: &Arc<Entries>, call: &Call<'_>) -> Eval {
     let name = &*call.name.text;

@@ -80,10 +80,9 @@ pub(super) fn method(e: &mut Evaluator<'_>, value: &Value, call: &Call<'_>) -> E
         ("is_some_and" | "is_ok_and", None) => Ok(Value::Bool(false)),
         ("is_none_or", Some(x)) => Ok(Value::Bool(call.holds(e, 0, vec![x])?)),
         ("is_none_or", None) => Ok(Value::Bool(true)),
-        (
-            "ok" | "ok_or" | "ok_or_else" | "map_err" | "copied" | "cloned" | "as_deref" | "as_ref",
-            inner,
-        ) => Ok(some(inner)),
+        ("ok" | "ok_or" | "ok_or_else" | "map_err" | "copied" | "cloned" | "as_deref" | "as_ref", inner) => {
+            Ok(some(inner))
+        }
         ("map", Some(x)) => Ok(Value::some(call.apply(e, 0, vec![x])?)),
         ("map" | "and" | "and_then" | "filter" | "zip" | "flatten", None) => Ok(Value::none()),
         ("map_or", Some(x)) => call.apply(e, 1, vec![x]),
