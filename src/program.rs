@@ -11,7 +11,7 @@ use tallow_frontends::program::{Diagnostic, Module};
 use tallow_ir::{DType as IrType, NodeKind, Op};
 
 /// Most steps that one call of a host function may take.
-const MOST_STEPS: u64 = 1 << 28;
+const MOST_STEPS: u64 = 1 << 25;
 
 /// The functions that the graphs of a program call: code on text and numbers that only running tells.
 pub struct ProgramHost {

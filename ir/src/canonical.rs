@@ -1,13 +1,13 @@
 //! One form for all graphs that are the same computation, and the first place where two graphs part.
 
 use crate::text::Labels;
-use crate::{Graph, IrError, NodeId, NodeKind, Value};
+use crate::{Dim, Graph, IrError, NodeId, NodeKind, Shape, TensorType, Value};
 
 /// A graph without names of values, its nodes in the order in which its outputs need them.
 #[derive(Clone, Debug)]
 pub struct Canonical {
     /// The graph: equal graphs (see [`graphs_equal`](crate::graphs_equal)) give the same text form, but for what no
-    /// output needs, which is left out.
+    /// output needs, which is left out, and whatever their symbols are called.
     pub graph: Graph,
     /// For each of its nodes, by number, the node that it comes from.
     pub origin: Vec<NodeId>,
@@ -21,8 +21,29 @@ pub fn canonical(graph: &Graph) -> Result<Canonical, IrError> {
     let mut out = Graph::new();
     let mut origin = Vec::new();
     let mut made: Vec<Option<NodeId>> = vec![None; graph.node_bound()];
+    // Symbols are numbered in the order in which inputs have them: their names are the writer's.
+    let mut symbols: Vec<String> = Vec::new();
+    for (_, value) in graph.inputs() {
+        for symbol in graph.ty(value).shape.dims().iter().flat_map(|d| d.symbols()) {
+            if !symbols.iter().any(|s| s == symbol) {
+                symbols.push(symbol.to_owned());
+            }
+        }
+    }
+    let renamed = |ty: &TensorType| -> TensorType {
+        if symbols.is_empty() {
+            return ty.clone();
+        }
+        let dims = ty.shape.dims().iter().map(|dim| {
+            // By way of names that no graph has, so that none is renamed twice.
+            let there = symbols.iter().enumerate().try_fold(dim.clone(), |d, (i, name)| d.substitute(name, &Dim::symbol(&format!("\u{1}{i}"))));
+            let back = |d: Dim| (0..symbols.len()).try_fold(d, |d, i| d.substitute(&format!("\u{1}{i}"), &Dim::symbol(&format!("d{i}"))));
+            there.and_then(back).unwrap_or_else(|| dim.clone())
+        });
+        TensorType::new(ty.dtype, Shape::new(dims))
+    };
     for (name, value) in graph.inputs() {
-        let new = out.input(name, graph.ty(value).clone())?;
+        let new = out.input(name, renamed(graph.ty(value)))?;
         made[value.node.index()] = Some(new.node);
         origin.push(value.node);
     }
@@ -47,14 +68,14 @@ pub fn canonical(graph: &Graph) -> Result<Canonical, IrError> {
                 continue;
             }
             let new = match &node.kind {
-                NodeKind::Input(name) => out.input(name, node.results[0].clone())?.node,
+                NodeKind::Input(name) => out.input(name, renamed(&node.results[0]))?.node,
                 NodeKind::Weight(name) => out.weight(name, node.results[0].clone())?.node,
                 NodeKind::Op(op) => {
                     let operands: Vec<Value> = operands
                         .iter()
                         .filter_map(|v| made[v.node.index()].map(|node| Value { node, port: v.port }))
                         .collect();
-                    out.op_node(op.clone(), &operands, node.results.clone())
+                    out.op_node(op.clone(), &operands, node.results.iter().map(&renamed).collect())
                 }
             };
             made[id.index()] = Some(new);

@@ -34,7 +34,7 @@ impl Chat {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         let model = self.load.load(self.model.as_deref(), ui)?;
         model.takes_text()?;
-        if model.chat()?.is_none() {
+        if !model.has_chat()? {
             return Err(tallow::Error::Usage(format!(
                 "{}: has no chat template, so it is not made for conversation; use `tallow run --raw`",
                 model.file().label()

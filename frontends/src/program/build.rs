@@ -33,6 +33,8 @@ pub struct Build<'t> {
     pub fragments: Vec<Fragment>,
     /// The weight that made a value by a matrix product.
     pub projections: HashMap<Node, String>,
+    /// Values that a batch norm made by itself, and its name.
+    pub batch_norms: HashMap<Node, String>,
     /// Where the operation of a node stands in the source.
     pub spans: HashMap<usize, Span>,
     /// The token input, once there is one.
@@ -123,6 +125,7 @@ impl<'t> Build<'t> {
             host: Vec::new(),
             fragments: Vec::new(),
             projections: HashMap::new(),
+            batch_norms: HashMap::new(),
             spans: HashMap::new(),
             tokens: None,
             sampled: Vec::new(),

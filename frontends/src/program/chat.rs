@@ -47,7 +47,7 @@ impl Module {
         let mut args = vec![Value::list(list)];
         let declared = &self.tree().functions[function];
         if declared.params.len() > 1 {
-            args.push(Value::Config(Arc::new(super::config::table(config))));
+            args.push(Value::Config(Arc::new(super::config::with_aliases(config))));
         }
         let leaves = |_: &super::host::Leaf| None;
         let mut run = HostRun::new(&self.host, &leaves);

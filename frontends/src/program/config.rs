@@ -16,6 +16,32 @@ pub(crate) fn table(config: &Config) -> ConfigTable {
     nested(String::new(), config.document().as_table())
 }
 
+/// The whole config, with the other spellings of special tokens: for code that runs without a build.
+pub(crate) fn with_aliases(config: &Config) -> ConfigTable {
+    let mut root = table(config);
+    let mut tokenizer = match root.keys.get("tokenizer") {
+        Some(Value::Config(table)) => (**table).clone(),
+        _ => ConfigTable { path: "tokenizer".to_owned(), keys: IndexMap::new() },
+    };
+    let ends = config.end_ids().unwrap_or_default();
+    let one = |id: Option<u32>| id.map(Value::int);
+    let known = [
+        ("bos_id", one(config.bos_id().ok().flatten())),
+        ("pad_id", one(config.pad_id().ok().flatten())),
+        ("eos_id", one(ends.first().copied())),
+        ("eos_token_ids", (!ends.is_empty()).then(|| Value::list(ends.iter().copied().map(Value::int).collect()))),
+    ];
+    for (key, value) in known {
+        let Some(value) = value else { continue };
+        if let Some(long) = key.strip_suffix("_id") {
+            tokenizer.keys.entry(format!("{long}_token_id").into()).or_insert_with(|| value.clone());
+        }
+        tokenizer.keys.entry(key.into()).or_insert(value);
+    }
+    root.keys.insert("tokenizer".into(), Value::Config(Arc::new(tokenizer)));
+    root
+}
+
 fn nested(path: String, table: &dyn TableLike) -> ConfigTable {
     let mut keys = IndexMap::new();
     for (key, item) in table.iter() {
@@ -143,7 +169,10 @@ impl Evaluator<'_> {
         let build = self.build(span)?;
         let found = build.config.architecture().u64("vocab_size").ok().flatten().and_then(|n| u32::try_from(n).ok());
         found.ok_or_else(|| {
-            Diagnostic::new(Code::UnknownConfigKey, span, "[architecture] of the config has no key `vocab_size`").into()
+            Diagnostic::new(Code::UnknownConfigKey, span, "[architecture] of the config has no key `vocab_size`")
+                .help("without a tensor index it tells the rows of a table; give the index with `--tensors tensors.toml`")
+                .help("without a tensor index it tells the rows of a table; give the index with `--tensors tensors.toml`")
+                .into()
         })
     }
 }

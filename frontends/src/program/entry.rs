@@ -11,10 +11,10 @@ use super::split;
 use super::value::{TriValue, Value};
 use crate::families::TensorShapes;
 use indexmap::IndexMap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tallow_format::Config;
-use tallow_ir::Value as Node;
+use tallow_ir::{Effect, NodeKind, Op, Value as Node};
 
 /// How to compile.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,14 @@ pub fn compile(
     let tree = Arc::new(super::parse(source, language).map_err(fail)?);
     let work = || evaluate(&tree, config, tensors, options);
     match with_stack(work) {
-        Ok(result) => result.map_err(fail),
+        Ok(result) => {
+            let module = result.map_err(fail)?;
+            // A chat function that fails would fail in every conversation.
+            match module.chat_prompt(&[("user", "Hello")], config) {
+                Some(Err(d)) => Err(fail(vec![d])),
+                _ => Ok(module),
+            }
+        }
         Err(error) => {
             let d = Diagnostic::new(Code::Memory, Span::default(), format!("no thread for the program: {error}"));
             Err(fail(vec![d]))
@@ -220,7 +227,12 @@ fn finish(
     if let Some(sampled) = sampled {
         let found = e.build.as_ref().map(|b| b.sampled[sampled].clone());
         let Some(found) = found else { return Err(Vec::new()) };
-        outputs.insert("logits".into(), found.logits);
+        let mut logits = found.logits;
+        if e.dims(logits).len() == 1 {
+            // One row of logits, which the driver takes as rows.
+            logits = e.op(Op::Unsqueeze { axes: vec![0] }, &[logits], span).map_err(|error| flow(&mut e, error))?;
+        }
+        outputs.insert("logits".into(), logits);
         let (start, stop, limit, total) = match generated {
             Some(g) => (g.start, g.stop, g.limit, g.total),
             None => (Start::Prompt, Vec::new(), None, None),
@@ -265,11 +277,27 @@ fn finish(
         .map_err(|error| vec![Diagnostic::new(Code::Shape, span, error.to_string())])?;
     let mut graphs = IndexMap::new();
     let mut spans: HashMap<String, HashMap<usize, Span>> = HashMap::new();
+    let mut kept_nodes: Vec<usize> = Vec::new();
     for (name, part) in [(ENCODER, parts.once), (MAIN, Some(parts.main))] {
         let Some((graph, origin)) = part else { continue };
+        kept_nodes.extend(origin.iter().map(|(_, old)| *old));
         let placed = origin.into_iter().filter_map(|(new, old)| Some((new, *build.spans.get(&old)?))).collect();
         spans.insert(name.to_owned(), placed);
         graphs.insert(name.to_owned(), graph);
+    }
+    let mut notes = build.notes;
+    if build.tensors.is_none() && build.graph.weights().next().is_some() {
+        let cure = "give the index with --tensors";
+        notes.push(format!("without a tensor index no biases are known, so that none are added; {cure}"));
+    }
+    // A cache that no graph keeps belongs to an attention that nothing reads.
+    let kept: HashSet<usize> = kept_nodes.into_iter().collect();
+    let idle = build.graph.nodes().find(|id| {
+        let state = matches!(&build.graph.node(*id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
+        state && !kept.contains(&id.index())
+    });
+    if let Some(at) = idle.and_then(|id| build.spans.get(&id.index())) {
+        notes.push(format!("nothing uses the result of an attention (byte {} of the program)", at.start));
     }
     let chat = tree.functions.iter().position(is_chat);
     Ok(Module {
@@ -283,7 +311,7 @@ fn finish(
         chat,
         read_keys: build.read_keys,
         reads_attention: build.decoder.is_some(),
-        notes: build.notes,
+        notes,
     })
 }
 

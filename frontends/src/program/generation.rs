@@ -262,7 +262,9 @@ impl Evaluator<'_> {
 
     /// A `loop`, or a `while` with its condition, that generates tokens.
     pub(super) fn generate(&mut self, list: Arc<str>, condition: Option<ExprId>, body: ExprId, span: Span) -> Eval {
-        if let Some(condition) = condition {
+        // How long a prompt is only running tells; its driver counts.
+        let prompt = self.lookup(&list).is_some_and(|cell| matches!(self.deref(cell.get()), Value::Tokens));
+        if let Some(condition) = condition.filter(|_| !prompt) {
             match self.eval(condition)? {
                 Value::Bool(true) => {}
                 Value::Bool(false) => return Ok(Value::Unit),

@@ -38,7 +38,8 @@ pub fn languages() -> String {
     for (of, table) in ordinary::TABLES {
         let mut names: Vec<(&str, usize)> = table.to_vec();
         names.sort_unstable();
-        let names: Vec<String> = names.iter().map(|(name, n)| format!("`{name}`\u{a0}{n}")).collect();
+        let count = |n: usize| if n == usize::MAX { "1 or 2".to_owned() } else { n.to_string() };
+        let names: Vec<String> = names.iter().map(|(name, n)| format!("`{name}`\u{a0}{}", count(*n))).collect();
         let _ = writeln!(out, "- **{of}**: {}", names.join(", "));
     }
     out

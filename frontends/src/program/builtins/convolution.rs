@@ -164,7 +164,9 @@ pub(super) fn conv(e: &mut Evaluator<'_>, a: &Args, directions: usize) -> Eval {
     match parent(&name).strip_suffix(".conv").map(|stem| format!("{stem}.bn")) {
         Some(norm) if directions == 2 && e.has_weight(&format!("{norm}.running_mean")) => {
             let eps = batch_norm_eps(e, a.span)?;
-            Ok(Value::Tensor(e.batch_norm(y, &norm, eps, [a.span, a.at(1), a.span])?))
+            let normed = e.batch_norm(y, &norm, eps, [a.span, a.at(1), a.span])?;
+            e.build(a.span)?.batch_norms.insert(normed, norm);
+            Ok(Value::Tensor(normed))
         }
         _ => Ok(Value::Tensor(y)),
     }

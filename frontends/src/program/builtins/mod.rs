@@ -168,6 +168,10 @@ pub(crate) fn functions_of(owner: &str) -> impl Iterator<Item = &'static str> {
 pub(crate) fn lower(evaluator: &mut Evaluator<'_>, builtin: &Builtin, args: Args) -> Eval {
     let (least, most) = builtin.arity();
     let found = args.values.len();
+    // Also where a call does not look at the argument, a key that the config lacks is a mistake.
+    if let Some(Value::Missing(missing)) = args.values.iter().find(|v| matches!(v, Value::Missing(_))) {
+        return Err(super::eval::missing_key(missing).into());
+    }
     if (least..=most).contains(&found) {
         return (builtin.lower)(evaluator, &args);
     }

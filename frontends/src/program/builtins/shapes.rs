@@ -186,7 +186,10 @@ pub static METHODS: &[Builtin] = &[
         params: "",
         doc: "The numbers as a list, which ordinary code works on when the model runs.",
         lower: |e, a| {
-            let x = a.this(e)?;
+            let mut x = a.this(e)?;
+            if e.dims(x).is_empty() {
+                x = e.op(Op::Reshape { shape: vec![1] }, &[x], a.span)?;
+            }
             e.tensor_to_host(x, a.span)
         },
     },

@@ -321,8 +321,19 @@ fn embed(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     Ok(Value::Tensor(e.parts(&[rows], a.span, |graph| decoder::scaled(graph, rows, spec.embedding.scale))?))
 }
 
+/// An error where argument `i`, a width that the call names, is not that of the rows.
+fn check_width(e: &mut Evaluator<'_>, a: &Args, i: usize, rows: Node) -> Eval<()> {
+    let (named, width) = (i64::from(a.count(e, i)?), e.width(rows, a.at(0))?);
+    if named == width {
+        return Ok(());
+    }
+    let d = Diagnostic::new(Code::Shape, a.at(i), format!("the rows have {width} columns, and {named} is said here"));
+    Err(d.label("another width").into())
+}
+
 fn rmsnorm(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let h = a.tensor(e, 0)?;
+    check_width(e, a, 2, h)?;
     let eps = a.epsilon(e, 3, 1e-6)?;
     let spec = e.decoder_spec(a.span)?;
     let roles = &mut e.build(a.span)?.roles;
@@ -389,6 +400,7 @@ fn flash_attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 
 fn residual_add(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let (h, x) = (a.tensor(e, 0)?, a.tensor(e, 1)?);
+    check_width(e, a, 2, h)?;
     let stream = e.stream(h, a.span)?;
     Ok(Value::Tensor(e.op(Op::Add, &[stream, x], a.span)?))
 }
@@ -434,6 +446,7 @@ pub(super) fn logits(e: &mut Evaluator<'_>, spec: &DecoderSpec, h: Node, span: S
 
 fn sample(e: &mut Evaluator<'_>, a: &Args, method: SampleMethod) -> Eval {
     let logits = a.tensor(e, 0)?;
+    check_width(e, a, 1, logits)?;
     let scale = e.sampling_scale();
     let how = match method {
         SampleMethod::TopP => Sampling { method, temperature: a.float(e, 3)? / scale, p: a.float(e, 2)? / scale, k: 0 },
