@@ -14,6 +14,7 @@ use tallow_frontends::program::builtins::tri::ChatPiece;
 use tallow_frontends::program::module::{ENCODER, MAIN, Sampling, Start};
 use tallow_frontends::program::{self, Diagnostic, Diagnostics, Driver, Language, Module, Options};
 use tallow_frontends::program::value::Value;
+use tallow_import::GivenProgram;
 use tallow_ir::Graph;
 use tallow_ir::ops::SampleMethod;
 use tallow_ir::verify::{Verified, verify};
@@ -256,6 +257,19 @@ impl ProgramFile<'_> {
         };
         compile(&source, language, &self.program.display().to_string(), &config, tensors.as_ref())
     }
+}
+
+/// A program and a config in files, for import over tensors.
+///
+/// # Errors
+/// Files that cannot be read, or have another ending.
+pub fn given(program: &Path, config: &Path) -> Result<GivenProgram> {
+    let format = match ProgramFile::language(program) {
+        Some(Language::Rs) => ProgramFormat::Rs,
+        Some(Language::Tri) => ProgramFormat::Tri,
+        None => return Err(Error::Usage(format!("{}: a program ends in .rs or .tri", program.display()))),
+    };
+    Ok(GivenProgram { format, source: text(program)?, label: program.display().to_string(), config: text(config)? })
 }
 
 /// Compiles a program in a file for the config and the tensors of a model.

@@ -238,9 +238,11 @@ impl Model {
         };
         let inputs = &compiled.module.inputs;
         let texts: Vec<&str> = inputs.iter().filter(|i| i.kind == InputKind::Text).map(|i| i.name.as_str()).collect();
-        if texts.len() != 1 || inputs.len() != 1 {
+        if texts.len() != 1 {
             let signature = self.signature();
-            return Err(Error::Usage(format!("{label}: its program takes other inputs than one text: {signature}")));
+            return Err(Error::Usage(format!(
+                "{label}: its program takes no text but inputs: {signature} (`tallow run MODEL --input NAME=VALUE`)"
+            )));
         }
         let mut given = Vec::new();
         for input in &self.inner.program.plan().inputs {

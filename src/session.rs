@@ -101,7 +101,9 @@ impl Session {
         prompt: Option<&str>,
         options: &GenerateOptions,
     ) -> Result<Generation<'_>> {
-        self.begin(inputs)?;
+        if !(inputs.is_empty() && self.begun) {
+            self.begin(inputs)?;
+        }
         self.start(prompt, options)
     }
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use indexmap::IndexMap;
-use tallow_format::{Config, GraphFormat, ModelParts};
+use tallow_format::{Config, GraphFormat, ModelParts, ProgramFormat};
 use tallow_frontends::graph_section;
+use tallow_frontends::program::Language;
 use tallow_ir::TensorType;
 
 use crate::error::{ImportError, Result, clip};
@@ -67,6 +68,59 @@ pub fn import_with_graph(
     };
     let plan = plan(&source, options)?;
     let prepared = Prepared { parts, plan, model_type: graph.model_type.clone(), parameters, warnings };
+    write(src, out, &source, prepared, options, progress)
+}
+
+/// A program and a config to run tensors with.
+#[derive(Clone, Debug)]
+pub struct GivenProgram {
+    /// The language.
+    pub format: ProgramFormat,
+    /// Its text.
+    pub source: String,
+    /// Where it comes from, for messages.
+    pub label: String,
+    /// The config, as TOML.
+    pub config: String,
+}
+
+/// Makes a model of the tensors of `src`, a safetensors file or a folder with some, under the names that they have
+/// there, a program that reads them, and its config. It has no tokenizer: it runs on inputs.
+///
+/// # Errors
+/// A program that does not compile for the config and the tensors, and all that reading and writing may bring. The file
+/// appears under its name only when it is whole.
+pub fn import_with_program(
+    src: &Path,
+    program: &GivenProgram,
+    out: &Path,
+    options: &ImportOptions,
+    progress: &mut dyn Progress,
+) -> Result<ImportReport> {
+    let source = tensors(src)?;
+    let parameters = source.tensors().iter().map(SourceTensor::values).sum();
+    let config = Config::parse(&program.config)?;
+    let language = match program.format {
+        ProgramFormat::Rs => Language::Rs,
+        ProgramFormat::Tri => Language::Tri,
+    };
+    let mut warnings = Vec::new();
+    crate::compiled(src, &config, &source, (language, &program.source, &program.label), &mut warnings)?;
+    let model_type = config.model_type().to_owned();
+    let name = model_name(options, out.file_stem().and_then(|s| s.to_str()), src);
+    let card = format!(
+        "# {name}\n\nTensors and a program: {parameters} parameters.\n\nIt runs on inputs; `tallow inspect` lists them.\n"
+    );
+    let parts = ModelParts {
+        name,
+        card,
+        config: program.config.clone(),
+        program: Some((program.format, program.source.clone())),
+        vocab: "{}\n".into(),
+        ..ModelParts::default()
+    };
+    let plan = plan(&source, options)?;
+    let prepared = Prepared { parts, plan, model_type, parameters, warnings };
     write(src, out, &source, prepared, options, progress)
 }
 

@@ -32,7 +32,7 @@ pub mod tokenizer;
 
 pub use encode::EncodingChoice;
 pub use error::{BadValue, ImportError, Result};
-pub use graph_only::{GivenGraph, import_with_graph};
+pub use graph_only::{GivenGraph, GivenProgram, import_with_graph, import_with_program};
 pub use locate::{SourceIdentity, SourceKind, locate, scan};
 pub use map::MappedFile;
 pub use report::{ImportReport, TensorReport};
@@ -44,7 +44,7 @@ use serde_json::Value;
 use tallow_format::encoding::Encoding;
 use tallow_format::{Config, GraphFormat, ModelParts, ModelWriter, TensorPlan};
 use tallow_frontends::families;
-use tallow_frontends::program::{Language, Options, compile};
+use tallow_frontends::program::{Language, Module, Options, compile};
 use tallow_ir::Graph;
 
 use crate::config::Ids;
@@ -256,21 +256,17 @@ fn check_family(src: &Path, config_text: &str, opened: &Opened) -> Result<famili
     Ok(family)
 }
 
-/// Compiles the program of the library that computes a type, and warns of what it leaves without a reader; the graph
-/// section where one is asked for.
-fn check_program(
+/// Compiles a program (language, text and name) for tensors, and warns of what it leaves without a reader.
+pub(crate) fn compiled(
     src: &Path,
-    config_text: &str,
-    opened: &Opened,
-    program: &str,
-    options: &ImportOptions,
+    config: &Config,
+    source: &Source,
+    (language, text, name): (Language, &str, &str),
     warnings: &mut Vec<String>,
-) -> Result<Option<(GraphFormat, String)>> {
-    let config = Config::parse(config_text)?;
+) -> Result<Module> {
     let shapes: IndexMap<String, Vec<u64>> =
-        opened.source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
-    let name = format!("the program for `{}`", config.model_type());
-    let module = compile(program, Language::Rs, &name, &config, Some(&shapes), Options::default()).map_err(|e| {
+        source.tensors().iter().map(|t| (t.name.clone(), t.shape.clone())).collect();
+    let module = compile(text, language, name, config, Some(&shapes), Options::default()).map_err(|e| {
         let cure = "Check that the source is whole, and that it is the model its config describes.";
         if e.is_unsupported() {
             ImportError::unsupported(src, "model", e.to_string(), cure)
@@ -284,11 +280,27 @@ fn check_program(
     if !unread.is_empty() {
         warnings.push(format!("The program reads no such tensors: {}.", error::names(&unread, 8)));
     }
-    let mut idle = module.unread_keys(&config);
+    let mut idle = module.unread_keys(config);
     idle.retain(|key| !config::settings::is_harmless(key));
     if !idle.is_empty() {
         warnings.push(format!("The program reads no such settings: {}.", error::names(&idle, 12)));
     }
+    Ok(module)
+}
+
+/// Compiles the program of the library that computes a type, and warns of what it leaves without a reader; the graph
+/// section where one is asked for.
+fn check_program(
+    src: &Path,
+    config_text: &str,
+    opened: &Opened,
+    program: &str,
+    options: &ImportOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Option<(GraphFormat, String)>> {
+    let config = Config::parse(config_text)?;
+    let name = format!("the program for `{}`", config.model_type());
+    let module = compiled(src, &config, &opened.source, (Language::Rs, program, &name), warnings)?;
     if !options.graph {
         return Ok(None);
     }

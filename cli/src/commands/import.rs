@@ -17,6 +17,7 @@ use tallow::import::{EncodingChoice, ImportOptions};
     tallow import ./SmolLM3-3B -o smollm3.model --encoding q4k\n  \
     tallow import ./SmolLM3-3B --graph -o smollm3.model\n  \
     tallow import weights.safetensors --graph=graph.txt --model-type my_classifier -o classifier.model\n  \
+    tallow import weights.safetensors --program mine.rs --config mine.toml -o mine.model\n  \
     tallow import model.gguf --dry-run")]
 pub struct Import {
     /// A .gguf file (any one of its shards), or a folder with config.json and .safetensors files.
@@ -39,6 +40,13 @@ pub struct Import {
     /// instead, over the tensors of any .safetensors file or folder under the names that they have there.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     graph: Option<String>,
+    /// A program (.rs or .tri) over the tensors of any .safetensors file or folder, under the names that they
+    /// have there; it is compiled for --config, and goes into the model.
+    #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "graph")]
+    program: Option<PathBuf>,
+    /// The config of a model that is made with --program.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    config: Option<PathBuf>,
     /// The model type of a model that is made with --graph=FILE: any name.
     #[arg(long, value_name = "NAME", default_value = "graph", requires = "graph")]
     model_type: String,
@@ -69,9 +77,14 @@ impl Import {
             graph: self.graph.is_some(),
         };
         let mut bar = ImportBar::new(ui);
-        let report = match self.graph.as_deref().filter(|path| !path.is_empty()) {
-            None => tallow::import::import(&self.source, &output, &options, &mut bar),
-            Some(path) => {
+        let graph = self.graph.as_deref().filter(|path| !path.is_empty());
+        let report = match (graph, self.program.as_deref().zip(self.config.as_deref())) {
+            (None, Some((program, config))) => {
+                let given = tallow::compiled::given(program, config)?;
+                tallow::import::import_with_program(&self.source, &given, &output, &options, &mut bar)
+            }
+            (None, None) => tallow::import::import(&self.source, &output, &options, &mut bar),
+            (Some(path), _) => {
                 let given = tallow::graph_file::given(Path::new(path), &self.model_type)?;
                 tallow::import::import_with_graph(&self.source, &given, &output, &options, &mut bar)
             }

@@ -54,7 +54,7 @@ pub struct Run {
     input: Vec<String>,
     /// Write every output: into this folder as .npy, or into this .safetensors file; a single one
     /// also into this .npy file.
-    #[arg(long, value_name = "PATH", requires = "input")]
+    #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Replace outputs that exist.
     #[arg(long, requires = "output")]
@@ -83,16 +83,32 @@ impl Run {
             let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;
             let wants_prompt = driver.is_some_and(|d| d.start == Start::Prompt);
             if driver.is_some() && model.compiled().is_some_and(|c| c.once().is_some()) {
+                if self.output.is_some() {
+                    bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));
+                }
                 return self.run_text(&model, Some(&inputs), prompt.as_deref(), load, ui);
             }
-            if prompt.is_some() && !wants_prompt {
-                bail!("give a PROMPT or --input, not both");
+            let mut inputs = inputs;
+            match prompt {
+                Some(text) if model.compiled().is_some() && driver.is_none() => {
+                    inputs.extend(model.text_inputs(&text)?);
+                }
+                Some(_) if !wants_prompt => bail!("give a PROMPT or --input, not both"),
+                _ => {}
             }
             return self.run_inputs(&model, &inputs);
         }
         if model.compiled().is_some() && driver.is_none() {
+            // A program that takes no text says so before one is asked for.
+            model.text_inputs("")?;
             let text = prompt.map_or_else(read_prompt, Ok)?;
             return self.run_inputs(&model, &model.text_inputs(&text)?);
+        }
+        if self.output.is_some() {
+            bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));
+        }
+        if driver.is_some_and(|d| d.start != Start::Prompt) && prompt.is_none() {
+            return self.run_text(&model, Some(&[]), None, load, ui);
         }
         model.takes_text()?;
         let prompt = prompt.map_or_else(read_prompt, Ok)?;
@@ -197,16 +213,19 @@ impl Run {
         let mut session = model.session()?;
         session.set_seed(self.sampling.seed().unwrap_or(0));
         let outputs = match model.compiled() {
-            Some(_) => match session.answer(inputs)? {
+            Some(compiled) if compiled.driver().is_none() => match session.answer(inputs)? {
                 Answer::Tensors(outputs) => outputs,
                 Answer::Value(value) => {
+                    if self.output.is_some() {
+                        bail!(Error::Usage("--output is for tensors, and this program gives other values".into()));
+                    }
                     let mut out = std::io::stdout().lock();
                     let text = if self.json { value.to_string() } else { format!("{value:#}") };
                     writeln!(out, "{text}")?;
                     return Ok(ExitCode::SUCCESS);
                 }
             },
-            None => session.run(inputs, rows)?,
+            _ => session.run(inputs, rows)?,
         };
         let files = match &self.output {
             Some(path) => tensor_file::write(path, &outputs)?,
