@@ -8,9 +8,9 @@ use tallow_frontends::program::Module;
 use tallow_frontends::program::diagnostic::Lines;
 use tallow_frontends::program::module::MAIN;
 use tallow_frontends::{families, graph_section};
+use tallow_ir::Graph;
 use tallow_ir::canonical::{Parting, first_difference};
 use tallow_ir::verify::verify;
-use tallow_ir::Graph;
 
 /// What a model's graph can come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +126,7 @@ fn compare(file: &ModelFile, ways: &[Way]) -> Result<Vec<Comparison>> {
         let find = |origin| ways.iter().find(|w| w.origin == origin);
         let (Some(a), Some(b)) = (find(left), find(right)) else { continue };
         let (Ok(x), Ok(y)) = (&a.graph, &b.graph) else { continue };
-        let parting =
-            first_difference(x, y).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
+        let parting = first_difference(x, y).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
         let node = parting.as_ref().and_then(|p| p.left.as_ref()?.node);
         let place = match (&a.module, node) {
             (Some(module), Some(node)) => shown(file, module, node.index()),

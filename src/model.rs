@@ -10,8 +10,8 @@ use tallow_executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
 use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
-use tallow_frontends::program::{Module, Outcome};
 use tallow_frontends::program::build::InputKind;
+use tallow_frontends::program::{Module, Outcome};
 use tallow_ir::Graph;
 use tallow_ir::verify::{Verified, verify};
 

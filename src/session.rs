@@ -6,8 +6,8 @@ use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
 use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{ExecutorError, Rows, Tensor};
-use tallow_frontends::program::{Driver, Outcome};
 use tallow_frontends::program::module::Start;
+use tallow_frontends::program::{Driver, Outcome};
 
 /// How to continue a text.
 #[derive(Clone, Debug, Default)]
@@ -139,9 +139,8 @@ impl Session {
         // Without code that reads the others too, an input that nothing takes is an error of the call.
         let outputs = self.inner.run(if value.is_some() { &known } else { inputs }, Rows::All)?;
         let Some((compiled, value)) = value else { return Ok(Answer::Tensors(outputs)) };
-        let given = |name: &str| {
-            inputs.iter().chain(&outputs).find(|(n, _)| n == name).map(|(_, tensor)| tensor.clone())
-        };
+        let given =
+            |name: &str| inputs.iter().chain(&outputs).find(|(n, _)| n == name).map(|(_, tensor)| tensor.clone());
         let fault = |cause: String| Error::Graph { file: model.file().label(), source: cause.into() };
         let made = compiled.host.value(value, &given).map_err(fault)?;
         Ok(Answer::Value(compiled::json(&made, 0).map_err(fault)?))

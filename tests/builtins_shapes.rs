@@ -109,7 +109,11 @@ fn sizes_that_only_running_tells() {
     check("x.reshape([n, s * 2]).select(0, 1)", &[6], &[6.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
     check("x.reshape([s, n, 2]).select(0, 1)", &[2, 2], &[4.0, 5.0, 6.0, 7.0]);
     let rows = "x.reshape([1, n, s, 2]).permute([0, 3, 1, 2]).flatten_patches()";
-    check(&format!("{rows}.unflatten_patches(n, s).select(1, 1).squeeze(0)"), &[2, 3], &[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]);
+    check(
+        &format!("{rows}.unflatten_patches(n, s).select(1, 1).squeeze(0)"),
+        &[2, 3],
+        &[1.0, 3.0, 5.0, 7.0, 9.0, 11.0],
+    );
     check("x.reshape([n, s, 2, 1]).squeeze(3).select(0, 0).select(0, 0)", &[2], &[0.0, 1.0]);
 }
 

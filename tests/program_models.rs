@@ -77,9 +77,8 @@ fn pictures_sound_and_texts_are_answered_as_by_the_reference() {
         let mut compared = 0;
         for (output, tensor) in &outputs {
             // A single output is what the case holds in its shape, whatever the program calls it.
-            let single = || {
-                case.iter().find(|(k, t)| k.starts_with("out.") && t.dims() == tensor.dims()).map(|(_, t)| t)
-            };
+            let single =
+                || case.iter().find(|(k, t)| k.starts_with("out.") && t.dims() == tensor.dims()).map(|(_, t)| t);
             let wanted = case.get(&format!("out.{output}")).or_else(single).unwrap();
             if wanted.dtype().is_float() {
                 let off = error(&values(tensor), &values(wanted));

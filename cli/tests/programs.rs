@@ -44,14 +44,19 @@ fn a_program_compiles_to_the_graph_of_its_type() {
         run(&["edit", "tiny.model", "--set", &format!("program={program}"), "-o", "m.model", "--force"]).fine();
         let text = run(&["check", "m.model"]).fine();
         assert!(text.contains("program = family: the same graph"), "{text}");
-        let first = run(&["run", "m.model", "--path", "program", "ab", "--raw", "--temperature", "0", "-n", "6"]).fine();
+        let first =
+            run(&["run", "m.model", "--path", "program", "ab", "--raw", "--temperature", "0", "-n", "6"]).fine();
         assert_eq!(first, run(&["run", "m.model", "ab", "--raw", "--temperature", "0", "-n", "6"]).fine());
         let graph = run(&["compile", "m.model", "--path", "program", "--format", "json"]).json();
-        assert_eq!(graph["nodes"].as_array().unwrap().len(), run(&["compile", "m.model", "--format", "json"]).json()["nodes"].as_array().unwrap().len());
+        assert_eq!(
+            graph["nodes"].as_array().unwrap().len(),
+            run(&["compile", "m.model", "--format", "json"]).json()["nodes"].as_array().unwrap().len()
+        );
     }
     // Without an index there are no biases and no checks of shapes, and the graph is the same here.
     run(&["compile", "decoder.rs", "--config", "config.toml", "-o", "d.txt"]).fine();
-    let names = |text: String| text.lines().filter(|l| !l.trim_start().starts_with("weight")).collect::<Vec<_>>().join("\n");
+    let names =
+        |text: String| text.lines().filter(|l| !l.trim_start().starts_with("weight")).collect::<Vec<_>>().join("\n");
     assert_eq!(names(read(&folder, "a.txt")), names(read(&folder, "d.txt")));
 }
 
@@ -63,7 +68,11 @@ fn mistakes_are_shown_on_the_source_with_exit_codes() {
     write(&folder, "faulty.rs", &faulty);
     let ran = run(&["compile", "faulty.rs", "--config", "config.toml"]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert!(ran.stderr.starts_with("error[E0202]: [architecture] of the config has no key `hiden_size`"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.starts_with("error[E0202]: [architecture] of the config has no key `hiden_size`"),
+        "{}",
+        ran.stderr
+    );
     for part in ["--> faulty.rs:", "^^^^^^^^^^ no such key", "= help: did you mean `hidden_size`?"] {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
@@ -76,7 +85,10 @@ fn mistakes_are_shown_on_the_source_with_exit_codes() {
         (&["compile", "decoder.rs"][..], "--config FILE, or --model MODEL"),
         (&["compile", "decoder.rs", "--config", "none.toml"], "none.toml"),
         (&["compile", "tiny.model", "--config", "config.toml"], "goes with a program"),
-        (&["compile", "decoder.rs", "--config", "config.toml", "--graph", "encoder"], "no graph `encoder`; it has main"),
+        (
+            &["compile", "decoder.rs", "--config", "config.toml", "--graph", "encoder"],
+            "no graph `encoder`; it has main",
+        ),
         (&["compile", "decoder.rs", "--config", "config.toml", "--path", "family"], "--path is for models"),
         (&["compile", "tiny.model", "--graph", "main"], "--path program"),
     ] {

@@ -13,5 +13,8 @@ fn the_page_of_the_languages_is_current() {
         std::fs::write(&path, &page).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "docs/languages.md is stale; run `TALLOW_BLESS=1 cargo test -p tallow-frontends --test languages`");
+    assert!(
+        written == page,
+        "docs/languages.md is stale; run `TALLOW_BLESS=1 cargo test -p tallow-frontends --test languages`"
+    );
 }

@@ -37,7 +37,11 @@ fn what_has_no_end_ends() {
         ("fn f(n: u32) -> u32 { f(n + 1) }", "let y = f(0);", Code::CallDepth),
         ("fn f(n: u32) -> u32 { g(n) } fn g(n: u32) -> u32 { f(n) }", "let y = f(0);", Code::CallDepth),
         ("const A: usize = B; const B: usize = A;", "let y = A;", Code::CallDepth),
-        ("", "let f = |n: u32| n; let g = |n: u32| f(f(n)); let y: Vec<u32> = (0..u32::MAX).map(g).collect();", Code::Steps),
+        (
+            "",
+            "let f = |n: u32| n; let g = |n: u32| f(f(n)); let y: Vec<u32> = (0..u32::MAX).map(g).collect();",
+            Code::Steps,
+        ),
     ] {
         assert_eq!(codes(&program(items, body)), [code], "{body}");
     }
@@ -56,7 +60,8 @@ fn what_grows_without_bound_ends() {
         "let w = \"ab\".repeat(1 << 50);",
     ] {
         let found = codes(&program("", body));
-        let limits = [Code::Memory, Code::Steps, Code::Literal, Code::Syntax, Code::NotInLanguage, Code::Type, Code::Arithmetic];
+        let limits =
+            [Code::Memory, Code::Steps, Code::Literal, Code::Syntax, Code::NotInLanguage, Code::Type, Code::Arithmetic];
         assert!(found.len() == 1 && limits.contains(&found[0]), "{body}: {found:?}");
     }
 }

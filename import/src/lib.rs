@@ -190,16 +190,7 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     );
     let plan = plan(source, options)?;
     let vocab = tokenizer.as_ref().map_or_else(|| "{}\n".to_owned(), |t| t.vocab.to_text());
-    let parts = ModelParts {
-        name,
-        card,
-        config: config_text,
-        program,
-        graph,
-        chat,
-        vocab,
-        eval: String::new(),
-    };
+    let parts = ModelParts { name, card, config: config_text, program, graph, chat, vocab, eval: String::new() };
     Ok(Prepared { parts, plan, model_type: architecture.model_type.to_owned(), parameters, warnings })
 }
 

@@ -36,8 +36,14 @@ pub fn canonical(graph: &Graph) -> Result<Canonical, IrError> {
         }
         let dims = ty.shape.dims().iter().map(|dim| {
             // By way of names that no graph has, so that none is renamed twice.
-            let there = symbols.iter().enumerate().try_fold(dim.clone(), |d, (i, name)| d.substitute(name, &Dim::symbol(&format!("\u{1}{i}"))));
-            let back = |d: Dim| (0..symbols.len()).try_fold(d, |d, i| d.substitute(&format!("\u{1}{i}"), &Dim::symbol(&format!("d{i}"))));
+            let there = symbols
+                .iter()
+                .enumerate()
+                .try_fold(dim.clone(), |d, (i, name)| d.substitute(name, &Dim::symbol(&format!("\u{1}{i}"))));
+            let back = |d: Dim| {
+                (0..symbols.len())
+                    .try_fold(d, |d, i| d.substitute(&format!("\u{1}{i}"), &Dim::symbol(&format!("d{i}"))))
+            };
             there.and_then(back).unwrap_or_else(|| dim.clone())
         });
         TensorType::new(ty.dtype, Shape::new(dims))

@@ -84,7 +84,9 @@ impl Run {
             let wants_prompt = driver.is_some_and(|d| d.start == Start::Prompt);
             if driver.is_some() && model.compiled().is_some_and(|c| c.once().is_some()) {
                 if self.output.is_some() {
-                    bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));
+                    bail!(Error::Usage(
+                        "--output is for the outputs of a graph; generated text comes on stdout".into()
+                    ));
                 }
                 return self.run_text(&model, Some(&inputs), prompt.as_deref(), load, ui);
             }

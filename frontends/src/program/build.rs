@@ -15,6 +15,9 @@ use tallow_format::Config;
 use tallow_ir::ops::{Comparison, Connective, Real, Text};
 use tallow_ir::{DType, Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Value as Node};
 
+/// Most nodes of the graph under construction.
+const MAX_NODES: usize = 1_500_000;
+
 /// Everything that compiling a program collects.
 pub struct Build<'t> {
     /// Operations so far: all graphs of the module in one.
@@ -165,6 +168,12 @@ impl<'t> Evaluator<'t> {
     /// Adds an operation.
     pub(crate) fn ops(&mut self, op: Op, operands: &[Node], span: Span) -> Eval<Vec<Node>> {
         let build = self.build(span)?;
+        if build.graph.len() >= MAX_NODES {
+            let message = format!("more than {MAX_NODES} operations are made");
+            let d = Diagnostic::new(Code::Steps, span, message).label("here the limit was reached");
+            return self.abort(d.help("a loop over tensors may have no end"));
+        }
+        let build = self.build(span)?;
         match build.graph.op_many(op, operands) {
             Ok(results) => {
                 if let Some(first) = results.first() {
@@ -233,7 +242,10 @@ impl<'t> Evaluator<'t> {
 
     /// A value as an operand. Numbers and lists of numbers become constants, what is known only when running a
     /// call of the host.
-    #[allow(clippy::wrong_self_convention, reason = "`to` says what the value becomes; a call may be added to the graph")]
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "`to` says what the value becomes; a call may be added to the graph"
+    )]
     pub(crate) fn to_node(&mut self, value: &Value, span: Span) -> Eval<Node> {
         match value {
             Value::Tensor(node) => Ok(*node),
@@ -353,6 +365,12 @@ impl<'t> Evaluator<'t> {
                 }
             }
         }
+    }
+
+    /// Whether an input is a list of numbers.
+    pub(crate) fn is_list_input(&self, input: usize) -> bool {
+        let kind = self.build.as_ref().and_then(|b| b.inputs.get(input)).map(|i| i.kind);
+        matches!(kind, Some(InputKind::Numbers | InputKind::Ids))
     }
 
     /// An input that host code reads.

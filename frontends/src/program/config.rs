@@ -170,8 +170,12 @@ impl Evaluator<'_> {
         let found = build.config.architecture().u64("vocab_size").ok().flatten().and_then(|n| u32::try_from(n).ok());
         found.ok_or_else(|| {
             Diagnostic::new(Code::UnknownConfigKey, span, "[architecture] of the config has no key `vocab_size`")
-                .help("without a tensor index it tells the rows of a table; give the index with `--tensors tensors.toml`")
-                .help("without a tensor index it tells the rows of a table; give the index with `--tensors tensors.toml`")
+                .help(
+                    "without a tensor index it tells the rows of a table; give the index with `--tensors tensors.toml`",
+                )
+                .help(
+                    "without a tensor index it tells the rows of a table; give the index with `--tensors tensors.toml`",
+                )
                 .into()
         })
     }

@@ -171,7 +171,9 @@ impl Evaluator<'_> {
             found
         };
         let mut inner = id;
-        while let ExprKind::Cast(of, _) | ExprKind::Unary(_, of) | ExprKind::Ref { of, .. } = &self.tree.expr(inner).kind {
+        while let ExprKind::Cast(of, _) | ExprKind::Unary(_, of) | ExprKind::Ref { of, .. } =
+            &self.tree.expr(inner).kind
+        {
             inner = *of;
         }
         let Some(name) = self.variable(inner) else { return has_argmax(id) };
@@ -230,6 +232,11 @@ impl Evaluator<'_> {
             }
         }
         false
+    }
+
+    /// Whether the program samples tokens.
+    pub(crate) fn samples_anywhere(&self) -> bool {
+        self.tree.functions.iter().any(|f| self.samples(f.body))
     }
 
     /// A `for` over a known number of rounds that generates tokens.

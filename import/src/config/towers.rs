@@ -67,7 +67,8 @@ fn plain(from: &Map<String, Value>, into: &mut Map<String, Value>) {
 /// The names of classes by number, where `id2label` has all of them and they are no placeholders.
 fn labels(root: &Map<String, Value>) -> Option<Value> {
     let map = root.get("id2label")?.as_object()?;
-    let list: Option<Vec<Value>> = (0..map.len()).map(|i| map.get(&i.to_string()).filter(|v| v.is_string()).cloned()).collect();
+    let list: Option<Vec<Value>> =
+        (0..map.len()).map(|i| map.get(&i.to_string()).filter(|v| v.is_string()).cloned()).collect();
     let list = list.filter(|l| !l.is_empty())?;
     let placeholder = list.iter().enumerate().all(|(i, v)| v.as_str() == Some(&format!("LABEL_{i}")));
     (!placeholder).then_some(Value::Array(list))

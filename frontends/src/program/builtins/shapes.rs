@@ -187,6 +187,10 @@ pub static METHODS: &[Builtin] = &[
         doc: "The numbers as a list, which ordinary code works on when the model runs.",
         lower: |e, a| {
             let mut x = a.this(e)?;
+            // The ids of a program that generates are where its list of tokens begins.
+            if e.build(a.span)?.tokens == Some(x) && e.samples_anywhere() {
+                return Ok(Value::Tokens);
+            }
             if e.dims(x).is_empty() {
                 x = e.op(Op::Reshape { shape: vec![1] }, &[x], a.span)?;
             }

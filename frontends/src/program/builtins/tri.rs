@@ -264,7 +264,14 @@ impl Evaluator<'_> {
     }
 
     /// A norm by the name of its weight.
-    pub(super) fn norm_by_name(&mut self, spec: &DecoderSpec, x: Node, name: &str, eps: Option<f32>, span: Span) -> Eval<Node> {
+    pub(super) fn norm_by_name(
+        &mut self,
+        spec: &DecoderSpec,
+        x: Node,
+        name: &str,
+        eps: Option<f32>,
+        span: Span,
+    ) -> Eval<Node> {
         let width = self.width(x, span)?;
         let weight = self.weight(&format!("{name}.weight"), Some(&[width]), span)?;
         self.parts(&[x, weight], span, |graph| {
@@ -277,7 +284,14 @@ impl Evaluator<'_> {
     }
 
     /// What a branch goes through before it is added to the residual stream.
-    pub(super) fn branch_end(&mut self, spec: &DecoderSpec, branch: Node, norm: &str, layer: usize, span: Span) -> Eval<Node> {
+    pub(super) fn branch_end(
+        &mut self,
+        spec: &DecoderSpec,
+        branch: Node,
+        norm: &str,
+        layer: usize,
+        span: Span,
+    ) -> Eval<Node> {
         let branch = match spec.places {
             NormPlaces::Around => self.norm_by_name(spec, branch, &spec.names.in_layer(layer, norm), None, span)?,
             NormPlaces::Before => branch,

@@ -59,7 +59,9 @@ pub static METHODS: &[Builtin] = &[
             if e.build(a.span)?.batch_norms.get(&x).is_some_and(|applied| applied == parent(&name)) {
                 let message = format!("`{}` is applied twice: the convolution before it has applied it", parent(&name));
                 let d = Diagnostic::new(Code::Twice, a.name, message).label("for the second time");
-                return Err(d.help("leave this call out: `conv2d` of `X.conv` applies the batch norm `X.bn` by itself").into());
+                return Err(d
+                    .help("leave this call out: `conv2d` of `X.conv` applies the batch norm `X.bn` by itself")
+                    .into());
             }
             Ok(Value::Tensor(e.batch_norm(x, parent(&name), eps, [a.at(0), a.at(1), a.span])?))
         },

@@ -3,7 +3,7 @@
 use super::place::Located;
 use super::{Eval, Evaluator, Flow, Frame, MAX_CALLS, free};
 use crate::nearest::nearest;
-use crate::program::ast::{ExprId, ExprKind, IntType, Name, Span, Type};
+use crate::program::ast::{ExprId, ExprKind, Function, IntType, Name, Span, Type};
 use crate::program::builtins::{self, Args};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
@@ -400,6 +400,13 @@ impl Evaluator<'_> {
         {
             return self.host_method(&place, value, name, types, args, span);
         }
+        // A list that is an input, as ordinary code sees it.
+        if let Value::Input(input) = value
+            && self.is_list_input(input)
+        {
+            let list = self.host_input(input, at)?;
+            return self.host_method(&place, list, name, types, args, span);
+        }
         if super::ordinary::changes(&value, &name.text) {
             return super::ordinary::change(self, &place, value, name, types, &args, span);
         }
@@ -452,9 +459,13 @@ impl Evaluator<'_> {
         }
         let mut open = vec![code];
         let mut unknown: Vec<Name> = Vec::new();
+        let mut nowhere: Vec<(Name, Vec<Arc<str>>)> = Vec::new();
         while let Some(id) = open.pop() {
             if !self.checked.insert(id) {
                 continue;
+            }
+            if let Some(function) = tree.functions.iter().find(|f| f.body == id) {
+                nowhere.extend(self.names_of_nothing(function));
             }
             free::walk(tree, id, |_, kind| {
                 let name = match kind {
@@ -472,6 +483,15 @@ impl Evaluator<'_> {
                 }
             });
         }
+        for (name, known) in nowhere {
+            let known: Vec<&str> = known.iter().map(|n| &**n).collect();
+            let message = format!("there is nothing named `{}` here", name.text);
+            let d = Diagnostic::new(Code::UnknownName, name.span, message).label("unknown");
+            self.report(match nearest(&name.text, &known) {
+                Some(near) => d.help(format!("did you mean `{near}`?")),
+                None => d,
+            });
+        }
         for name in unknown {
             let message = format!("no value has a method `{}`", name.text);
             let d = Diagnostic::new(Code::UnknownMethod, name.span, message).label("no such method");
@@ -480,6 +500,29 @@ impl Evaluator<'_> {
                 None => d.help("docs/languages.md lists the methods of each type"),
             });
         }
+    }
+
+    /// Names in a function that nothing in it or around it defines, each with what it could have been.
+    fn names_of_nothing(&self, function: &Function) -> Vec<(Name, Vec<Arc<str>>)> {
+        let tree = self.tree;
+        let mut known: Vec<Arc<str>> = function.params.iter().flat_map(|p| free::bound(&p.pattern)).collect();
+        known.extend(free::bound_inside(tree, function.body));
+        known.extend(tree.functions.iter().map(|f| f.name.text.clone()));
+        known.extend(tree.consts.iter().map(|c| c.name.text.clone()));
+        let types = tree.structs.iter().map(|s| &s.name).chain(tree.enums.iter().map(|e| &e.name));
+        known.extend(types.map(|name| name.text.clone()));
+        let own = ["None", "Some", "Ok", "Err", "Self", "self", "_", "tensor", "io", "convert", "transformer_llama"];
+        let mut found: Vec<(Name, Vec<Arc<str>>)> = Vec::new();
+        free::walk(tree, function.body, |_, kind| {
+            if let ExprKind::Path(path, _) = kind
+                && let [name] = path.as_slice()
+                && !own.contains(&&*name.text)
+                && !known.contains(&name.text)
+            {
+                found.push((name.clone(), known.clone()));
+            }
+        });
+        found
     }
 
     /// An error where a value has no such method.
