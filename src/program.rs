@@ -13,6 +13,9 @@ use tallow_ir::{DType as IrType, NodeKind, Op};
 /// Most steps that one call of a host function may take.
 const MOST_STEPS: u64 = 1 << 25;
 
+/// Gives the id of a token by its exact text.
+type LookUp = dyn Fn(&str) -> Option<u32> + Send + Sync;
+
 /// The functions that the graphs of a program call: code on text and numbers that only running tells.
 pub struct ProgramHost {
     module: Arc<Module>,
@@ -21,7 +24,7 @@ pub struct ProgramHost {
     /// What the graphs declare of each function: element type and number of dimensions.
     declared: HashMap<String, (IrType, usize)>,
     /// The id of a token by its exact text.
-    look_up: Box<dyn Fn(&str) -> Option<u32> + Send + Sync>,
+    look_up: Box<LookUp>,
 }
 
 impl ProgramHost {
