@@ -57,6 +57,9 @@ fn text(report: &Report, allow: bool) -> String {
             out.push_str(&format!("\n{error}\n"));
         }
     }
+    for note in report.ways.iter().filter_map(|w| w.module.as_ref()).flat_map(|m| &m.notes) {
+        out.push_str(&format!("\nwarning: {note}\n"));
+    }
     for comparison in &report.comparisons {
         out.push_str(&compared(comparison, allow));
     }

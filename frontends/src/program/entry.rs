@@ -47,12 +47,13 @@ pub fn compile(
     let work = || evaluate(&tree, config, tensors, options);
     match with_stack(work) {
         Ok(result) => {
-            let module = result.map_err(fail)?;
-            // A chat function that fails would fail in every conversation.
-            match module.chat_prompt(&[("user", "Hello")], config) {
-                Some(Err(d)) => Err(fail(vec![d])),
-                _ => Ok(module),
+            let mut module = result.map_err(fail)?;
+            // A chat function that fails would fail in every conversation; the rest of the program works without it.
+            if let Some(Err(d)) = module.chat_prompt(&[("user", "Hello")], config) {
+                let shown = fail(vec![d]).to_string();
+                module.notes.push(format!("the chat function of the program fails:\n{shown}"));
             }
+            Ok(module)
         }
         Err(error) => {
             let d = Diagnostic::new(Code::Memory, Span::default(), format!("no thread for the program: {error}"));
