@@ -195,7 +195,7 @@ impl Run<'_> {
     fn embed(&self, ids: &Tensor, weight: &Weight) -> Result<Tensor> {
         let w = self.rows(weight)?;
         let rows = ids_of(self.step, ids, w.rows())?;
-        limits::product(self.step, &[rows.len(), w.k()])?;
+        limits::elements(self.step, &[rows.len(), w.k()])?;
         let mut out = vec![0f32; rows.len() * w.k()];
         self.check(gather_rows(&w, &rows, &mut out, self.team))?;
         let mut dims = ids.dims().to_vec();

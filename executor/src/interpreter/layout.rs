@@ -74,7 +74,7 @@ pub(super) fn token_embed(step: &Step, ids: &Tensor, table: &Tensor) -> Result<T
     let rows = ids_of(step, ids, table.dim(0)?)?;
     let mut dims = ids.dims().to_vec();
     dims.push(table.dim(1)?);
-    super::limits::product(step, &dims)?;
+    super::limits::elements(step, &dims)?;
     let index = Tensor::from_vec(rows, ids.elem_count(), table.device())?;
     Ok(table.index_select(&index, 0)?.reshape(dims)?)
 }

@@ -122,10 +122,17 @@ impl Diagnostics {
     }
 }
 
+/// The most characters of a message, a line of help or a name that are shown.
+const LONGEST: usize = 2000;
+
 /// `text` with characters that a terminal would obey, or that turn the text around them, written as escapes.
 fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut out = String::with_capacity(text.len().min(LONGEST));
+    for (i, c) in text.chars().enumerate() {
+        if i == LONGEST {
+            out.push('…');
+            break;
+        }
         match c {
             '\t' => out.push_str("    "),
             c if c.is_control() || turns_text(c) => out.extend(c.escape_default()),

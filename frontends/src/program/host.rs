@@ -164,19 +164,40 @@ const MOST_NESTED: usize = 256;
 
 /// The nodes inside a value.
 pub(crate) fn host_ids(value: &Value, out: &mut Vec<HostId>, depth: usize) {
+    ids_in(value, out, depth, &mut HashSet::new());
+}
+
+/// [`host_ids`], with the lists that were seen: a list may be in many places.
+fn ids_in(value: &Value, out: &mut Vec<HostId>, depth: usize, seen: &mut HashSet<usize>) {
     if depth > MOST_NESTED {
         return;
     }
     match value {
         Value::Host(id) => out.push(*id),
         Value::List(items) | Value::Tuple(items) | Value::Option(Some(items)) => {
-            items.iter().for_each(|v| host_ids(v, out, depth + 1));
+            // Plain elements have no nodes, and most lists have those alone.
+            let deep = items.iter().any(|v| v.has_parts() || matches!(v, Value::Host(_)));
+            if deep && seen.insert(Arc::as_ptr(items) as usize) {
+                items.iter().for_each(|v| ids_in(v, out, depth + 1, seen));
+            }
         }
-        Value::Map(map) => map.values().for_each(|(_, v)| host_ids(v, out, depth + 1)),
-        Value::Struct(of) => of.fields.iter().for_each(|(_, v)| host_ids(v, out, depth + 1)),
-        Value::Closure(closure) => closure.captured.iter().for_each(|(_, cell)| host_ids(&cell.get(), out, depth + 1)),
-        Value::Ref(place) => host_ids(&place.load(), out, depth + 1),
-        Value::Iter(iter) => iter.visit(|v| host_ids(v, out, depth + 1)),
+        Value::Map(map) => {
+            if seen.insert(Arc::as_ptr(map) as usize) {
+                map.values().for_each(|(_, v)| ids_in(v, out, depth + 1, seen));
+            }
+        }
+        Value::Struct(of) => {
+            if seen.insert(Arc::as_ptr(of) as usize) {
+                of.fields.iter().for_each(|(_, v)| ids_in(v, out, depth + 1, seen));
+            }
+        }
+        Value::Closure(closure) => {
+            if seen.insert(Arc::as_ptr(closure) as usize) {
+                closure.captured.iter().for_each(|(_, cell)| ids_in(&cell.get(), out, depth + 1, seen));
+            }
+        }
+        Value::Ref(place) => ids_in(&place.load(), out, depth + 1, seen),
+        Value::Iter(iter) => iter.visit(|v| ids_in(v, out, depth + 1, seen)),
         _ => {}
     }
 }
@@ -341,6 +362,7 @@ impl Evaluator<'_> {
         if depth > MOST_NESTED {
             return Err(Diagnostic::new(Code::Nesting, span, "this value is nested too deeply").into());
         }
+        self.look(1, span)?;
         let parts = |e: &mut Self, items: &[Value]| -> Eval<Vec<Value>> {
             items.iter().map(|v| e.freeze(v.clone(), span, depth + 1)).collect()
         };
@@ -475,6 +497,7 @@ impl Evaluator<'_> {
         if depth > MOST_NESTED {
             return Err(Diagnostic::new(Code::Nesting, Span::default(), "a value is nested too deeply").into());
         }
+        self.look(1, Span::default())?;
         let mut ids = Vec::new();
         host_ids(value, &mut ids, 0);
         if ids.is_empty() && !matches!(value, Value::Iter(_)) {

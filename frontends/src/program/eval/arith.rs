@@ -154,6 +154,7 @@ impl Evaluator<'_> {
         if depth > MOST_NESTED {
             return Err(Diagnostic::new(Code::Nesting, span, "these values are nested too deeply to compare").into());
         }
+        self.look(1 + text_len(a) / 16, span)?;
         let all = |a: &[Value], b: &[Value]| -> Eval<bool> {
             if a.len() != b.len() {
                 return Ok(false);
@@ -239,6 +240,7 @@ impl Evaluator<'_> {
         if depth > MOST_NESTED {
             return Err(Diagnostic::new(Code::Nesting, span, "these values are nested too deeply to compare").into());
         }
+        self.look(1 + text_len(a) / 16, span)?;
         Ok(match (a, b) {
             (Value::Ref(place), _) => self.order_at(&place.load(), b, span, depth + 1)?,
             (_, Value::Ref(place)) => self.order_at(a, &place.load(), span, depth + 1)?,
@@ -529,6 +531,7 @@ impl Evaluator<'_> {
                 matches!(v, Value::List(_) | Value::Tuple(_) | Value::Map(_) | Value::Option(Some(_)) | Value::Default);
             inside || matches!(v, Value::Int(Int { ty: None, .. }))
         };
+        self.looked(items.len());
         if !items.iter().any(changes) || matches!(ty.kind, TypeKind::Inferred) {
             return Ok(list);
         }
@@ -549,6 +552,14 @@ fn default_like(value: Value, other: &Value) -> Value {
         (Value::Default, Value::Bool(_)) => Value::Bool(false),
         (Value::Default, Value::List(_)) => Value::list(Vec::new()),
         (value, _) => value,
+    }
+}
+
+/// The bytes of a text.
+fn text_len(value: &Value) -> usize {
+    match value {
+        Value::Str(text) => text.len(),
+        _ => 0,
     }
 }
 

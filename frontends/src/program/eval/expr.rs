@@ -182,6 +182,7 @@ impl Evaluator<'_> {
             }
             (Value::Str(text), Value::Range(range)) => {
                 let (start, end) = self.bounds(range, text.len(), at_span)?;
+                self.make(end - start, span)?;
                 match text.get(start..end) {
                     Some(part) => Ok(Value::str(part)),
                     None => {

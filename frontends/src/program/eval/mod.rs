@@ -57,6 +57,8 @@ const MAX_MADE: usize = 1 << 24;
 const MADE_OF_A_STEP: u64 = 64;
 /// Elements that are copied or compared at once for one step.
 const WORK_OF_A_STEP: u64 = 64;
+/// Most parts of values that are gone through between two steps.
+const MOST_LOOKED: u64 = 1 << 26;
 /// Most errors before the evaluator gives up.
 const MAX_ERRORS: usize = 100;
 /// Stack of the thread that parses and evaluates.
@@ -117,6 +119,8 @@ pub struct Evaluator<'t> {
     made: usize,
     made_limit: usize,
     depth: usize,
+    /// Work since the last step; see [`Evaluator::looked`].
+    looked: std::cell::Cell<u64>,
     /// Whether the body of a loop samples tokens, or takes the likeliest (`None`: neither).
     pub(crate) picks: HashMap<ExprId, Option<bool>>,
     /// The rounds of the loops around, outermost first: names of values tell them.
@@ -148,6 +152,7 @@ impl<'t> Evaluator<'t> {
             made: 0,
             made_limit: MAX_MADE,
             depth: 0,
+            looked: std::cell::Cell::new(0),
             picks: HashMap::new(),
             rounds: Vec::new(),
             read: HashMap::new(),
@@ -161,9 +166,25 @@ impl<'t> Evaluator<'t> {
         self.made_limit = usize::try_from(limit.saturating_mul(MADE_OF_A_STEP)).unwrap_or(MAX_MADE).min(MAX_MADE);
     }
 
+    /// Counts work that cannot be stopped in the middle: elements that are looked at, bytes that are compared. It counts
+    /// with the next step.
+    pub(crate) fn looked(&self, n: usize) {
+        self.looked.set(self.looked.get().saturating_add(n as u64));
+    }
+
+    /// [`Evaluator::looked`], where what is looked at may be shared so often that it has no end.
+    pub(crate) fn look(&self, n: usize, span: Span) -> Eval<()> {
+        self.looked(n);
+        if self.looked.get() <= MOST_LOOKED {
+            return Ok(());
+        }
+        let d = Diagnostic::new(Code::Steps, span, "these values have too many parts to go through");
+        Err(d.label("here the limit was reached").into())
+    }
+
     /// Counts a step.
     pub(crate) fn tick(&mut self, span: Span) -> Eval<()> {
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1 + self.looked.take() / WORK_OF_A_STEP);
         if self.steps <= self.step_limit {
             return Ok(());
         }

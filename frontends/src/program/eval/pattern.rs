@@ -135,6 +135,9 @@ impl Evaluator<'_> {
     fn matches_sequence(&mut self, inner: &[Pattern], value: Value, pattern: &Pattern) -> Eval<bool> {
         let place = referred(&value);
         let value = self.deref(value);
+        if let Value::List(items) | Value::Tuple(items) = &value {
+            self.looked(items.len());
+        }
         let items: Vec<Value> = match &value {
             Value::List(items) | Value::Tuple(items) => match &place {
                 Some(place) => (0..items.len()).map(|i| Value::Ref(Arc::new(place.step(Step::Element(i))))).collect(),
@@ -166,6 +169,7 @@ impl Evaluator<'_> {
             Some(_) if items.len() + 1 < inner.len() => Ok(false),
             Some(at) => {
                 let tail = inner.len() - at - 1;
+                self.make(items.len() - tail - at, pattern.span)?;
                 let middle = items[at..items.len() - tail].to_vec();
                 Ok(self.matches_each(&inner[..at], &items[..at])?
                     && self.matches(&inner[at], Value::list(middle))?

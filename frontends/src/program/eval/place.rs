@@ -405,11 +405,15 @@ impl Evaluator<'_> {
 
     /// A value as the key of a map.
     pub(crate) fn key(&self, value: &Value, span: Span) -> Eval<Key> {
+        self.look(1, span)?;
         Ok(match value {
             Value::Int(n) => Key::Int(n.value),
             Value::Bool(b) => Key::Bool(*b),
             Value::Char(c) => Key::Char(*c),
-            Value::Str(text) => Key::Str(text.clone()),
+            Value::Str(text) => {
+                self.looked(text.len() / 16);
+                Key::Str(text.clone())
+            }
             Value::Ref(place) => self.key(&place.load(), span)?,
             Value::Tuple(items) | Value::List(items) => {
                 Key::List(items.iter().map(|v| self.key(v, span)).collect::<Eval<_>>()?)

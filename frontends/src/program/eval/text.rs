@@ -108,6 +108,7 @@ impl Evaluator<'_> {
         if depth > MOST_NESTED {
             return Err(Diagnostic::new(Code::Nesting, span, "this value is nested too deeply to write out").into());
         }
+        self.tick(span)?;
         self.make_text(out.len(), span)?;
         let each = |e: &mut Self, out: &mut String, open: &str, close: &str, items: &[Value]| -> Eval<()> {
             out.push_str(open);

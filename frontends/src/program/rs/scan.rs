@@ -19,6 +19,9 @@ const MAX_RIGHT: usize = 1024;
 /// The most links of chains around one token. Dropping one takes less than 1 KiB of stack without optimisation.
 const MAX_LINKS: usize = 100_000;
 
+/// The most digits of a number: no type holds more, and reading them takes time that grows with their square.
+const MAX_DIGITS: usize = 400;
+
 /// Attributes that change nothing here.
 const ATTRIBUTES: [&str; 14] = [
     "doc",
@@ -179,7 +182,12 @@ impl Level {
                 return Some(group.stream());
             }
             TokenTree::Ident(ident) => self.word(&ident, after_block, after_else),
-            TokenTree::Literal(_) => {
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if text.len() > MAX_DIGITS && text.starts_with(|c: char| c.is_ascii_digit()) {
+                    let message = format!("a number of more than {MAX_DIGITS} digits");
+                    found.push(Diagnostic::new(Code::Literal, positions.span(literal.span()), message));
+                }
                 if after_block {
                     self.counts.reset();
                 }

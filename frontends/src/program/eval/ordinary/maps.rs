@@ -163,12 +163,16 @@ pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, map: Arc<Entries>, ca
         _ => {}
     }
     drop(map);
+    if name == "pop_first" {
+        shifted(e, place);
+    }
     match name {
         "insert" | "replace" => {
             e.make(1, call.span)?;
             let wanted = if set { 1 } else { 2 };
             super::check_arity(call, wanted)?;
             let (key, shown) = (key(e)?, call.value(e, 0));
+            shifted(e, place);
             let value = if set { Value::Unit } else { call.value(e, 1) };
             let replace = name == "replace";
             edit(e, place, call, &mut |map| {
@@ -182,6 +186,7 @@ pub(super) fn change(e: &mut Evaluator<'_>, place: &Place, map: Arc<Entries>, ca
         }
         "remove" | "take" => {
             let key = key(e)?;
+            shifted(e, place);
             let take = name == "take";
             edit(e, place, call, &mut |map| {
                 let found = map.shift_remove(&key);
@@ -310,4 +315,13 @@ pub(super) fn config_method(e: &mut Evaluator<'_>, table: &Arc<ConfigTable>, cal
         "is_empty" => Ok(Value::Bool(table.keys.is_empty())),
         _ => Ok(Value::Config(table.clone())),
     }
+}
+
+/// Counts the entries of a map that may move, where one comes or goes in the middle.
+fn shifted(e: &Evaluator<'_>, place: &Place) {
+    place.with(|value| {
+        if let Value::Map(map) = value {
+            e.looked(map.len() / 8);
+        }
+    });
 }
