@@ -196,9 +196,12 @@ pub fn compile(
 
 /// The graph of a module that runs for each token, or the only one, verified.
 pub(crate) fn main_graph(file: &ModelFile, module: &Module) -> Result<Verified> {
-    match module.graphs.get(MAIN) {
+    match module.graphs.get(MAIN).filter(|graph| graph.outputs().next().is_some()) {
         Some(graph) => verified(file, graph.clone()),
-        None => Err(Error::Unsupported(format!("{}: its program computes no tensors", file.label()))),
+        None => Err(Error::Unsupported(format!(
+            "{}: its program computes no tensors, which is what a model runs",
+            file.label()
+        ))),
     }
 }
 

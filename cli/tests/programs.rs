@@ -127,3 +127,32 @@ fn a_check_shows_where_program_section_and_family_part() {
     assert!(ran.text().contains("`eps` is 0.001 in the graph section and 1e-6 in the family"), "{}", ran.text());
     assert_eq!(run(&["check", "s.model", "--allow"]).code, 0);
 }
+
+#[test]
+fn tensors_a_program_and_a_config_are_a_model() {
+    let folder = folder();
+    let run = |arguments: &[&str]| tallow(folder.path(), arguments);
+    // One matrix [2, 3] and its bias, as safetensors.
+    let header = r#"{"net.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"net.bias":{"dtype":"F32","shape":[2],"data_offsets":[24,32]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    for value in [1.0f32, 2.0, 3.0, 0.5, 0.25, -1.0, 10.0, 20.0] {
+        bytes.extend(value.to_le_bytes());
+    }
+    std::fs::write(folder.path().join("w.safetensors"), bytes).unwrap();
+    write(&folder, "net.toml", "model_type = \"net\"\n\n[architecture]\nclasses = 2\n");
+    let source = "use cyb::nn::{Config, Tensor, Weights};\n\npub fn forward(x: &Tensor, config: &Config, w: &Weights) -> Tensor {\n    let y = w.linear(x, \"net\", config.architecture.classes);\n    y\n}\n";
+    write(&folder, "net.rs", source);
+    run(&["import", "w.safetensors", "--program", "net.rs", "--config", "net.toml", "-o", "net.model"]).fine();
+    let text = run(&["run", "net.model", "--input", "x=1,2,3"]).fine();
+    assert!(text.contains("y: f32[1, 2] = 24, 18"), "{text}");
+    let text = run(&["inspect", "net.model"]).fine();
+    assert!(text.contains("program  yes in rs") && text.contains("of the program's graph"), "{text}");
+    // What it takes is said where a text is given, or nothing.
+    let error = run(&["run", "net.model", "hello"]).fails(2);
+    assert!(error.contains("takes no text but inputs: x: f32[S, 3]"), "{error}");
+    write(&folder, "net.rs", &source.replace("\"net\"", "\"nett\""));
+    let ran = run(&["import", "w.safetensors", "--program", "net.rs", "--config", "net.toml", "-o", "no.model"]);
+    assert!(ran.code == 3 && ran.stderr.contains("E0401") && ran.stderr.contains("net.rs"), "{}", ran.stderr);
+    assert!(!listing(folder.path()).contains(&"no.model".to_owned()));
+}

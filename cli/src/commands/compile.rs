@@ -158,6 +158,9 @@ impl Compile {
         ui.note(compiled::describe(module));
         let wanted = self.graph.as_deref().unwrap_or(MAIN);
         match module.graphs.get(wanted) {
+            Some(graph) if graph.outputs().next().is_none() => {
+                bail!(Error::Unsupported("the program computes no tensors, and a graph holds those".into()))
+            }
             Some(graph) => Ok(verify(graph.clone()).map_err(anyhow::Error::from)?.into_inner()),
             None => {
                 let known: Vec<&str> = module.graphs.keys().map(String::as_str).collect();

@@ -252,13 +252,6 @@ fn finish(
             Err(error) => return Err(flow(&mut e, error)),
         }
     }
-    let reads_graph = |e: &Evaluator<'_>| e.build.as_ref().is_some_and(|b| b.graph.outputs().next().is_some());
-    if outputs.is_empty() && !reads_graph(&e) {
-        let d = Diagnostic::new(Code::NoResult, span, "`forward` computes no tensors")
-            .label("text and numbers alone")
-            .help("the result of a model comes from tensors and weights");
-        return Err(vec![d]);
-    }
     let Some(build) = e.build.take() else { return Err(Vec::new()) };
     let host = HostProgram { tree: tree.clone(), nodes: build.host, fragments: build.fragments };
     if let Outcome::Value(value) = &outcome {
