@@ -181,20 +181,14 @@ fn ids_in(value: &Value, out: &mut Vec<HostId>, depth: usize, seen: &mut HashSet
                 items.iter().for_each(|v| ids_in(v, out, depth + 1, seen));
             }
         }
-        Value::Map(map) => {
-            if seen.insert(Arc::as_ptr(map) as usize) {
-                map.values().for_each(|(_, v)| ids_in(v, out, depth + 1, seen));
-            }
+        Value::Map(map) if seen.insert(Arc::as_ptr(map) as usize) => {
+            map.values().for_each(|(_, v)| ids_in(v, out, depth + 1, seen));
         }
-        Value::Struct(of) => {
-            if seen.insert(Arc::as_ptr(of) as usize) {
-                of.fields.iter().for_each(|(_, v)| ids_in(v, out, depth + 1, seen));
-            }
+        Value::Struct(of) if seen.insert(Arc::as_ptr(of) as usize) => {
+            of.fields.iter().for_each(|(_, v)| ids_in(v, out, depth + 1, seen));
         }
-        Value::Closure(closure) => {
-            if seen.insert(Arc::as_ptr(closure) as usize) {
-                closure.captured.iter().for_each(|(_, cell)| ids_in(&cell.get(), out, depth + 1, seen));
-            }
+        Value::Closure(closure) if seen.insert(Arc::as_ptr(closure) as usize) => {
+            closure.captured.iter().for_each(|(_, cell)| ids_in(&cell.get(), out, depth + 1, seen));
         }
         Value::Ref(place) => ids_in(&place.load(), out, depth + 1, seen),
         Value::Iter(iter) => iter.visit(|v| ids_in(v, out, depth + 1, seen)),

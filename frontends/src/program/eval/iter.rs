@@ -549,7 +549,7 @@ impl Evaluator<'_> {
         depth: usize,
         f: &mut dyn FnMut(&mut Self, Value) -> Eval,
     ) -> Eval<Iter> {
-        self.look(1, span)?;
+        self.look(16, span)?;
         if depth > MOST_COPIED {
             return Err(Diagnostic::new(Code::Nesting, span, "this iterator is nested too deeply to be copied").into());
         }

@@ -405,7 +405,8 @@ impl Evaluator<'_> {
 
     /// A value as the key of a map.
     pub(crate) fn key(&self, value: &Value, span: Span) -> Eval<Key> {
-        self.look(1, span)?;
+        // A key is a copy of its value, with nothing shared.
+        self.look(16, span)?;
         Ok(match value {
             Value::Int(n) => Key::Int(n.value),
             Value::Bool(b) => Key::Bool(*b),

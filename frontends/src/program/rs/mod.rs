@@ -53,7 +53,7 @@ fn read(source: &str, begin: usize) -> Result<Tree, Vec<Diagnostic>> {
     let tokens = TokenStream::from_str(text).map_err(|e| vec![errors::lexical(&e, source, &positions)])?;
     let mut found = Vec::new();
     scan::check(&tokens, &positions, &mut found);
-    if found.iter().any(|d| d.code == Code::Nesting) {
+    if found.iter().any(|d| matches!(d.code, Code::Nesting | Code::Literal)) {
         return Err(found);
     }
     let file = match syn::parse2::<syn::File>(tokens) {
