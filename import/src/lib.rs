@@ -37,6 +37,7 @@ pub use locate::{SourceIdentity, SourceKind, locate, scan};
 pub use map::MappedFile;
 pub use report::{ImportReport, TensorReport};
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use indexmap::IndexMap;
@@ -266,7 +267,7 @@ pub(crate) fn compiled(
         }
     })?;
     warnings.extend(module.notes.iter().cloned());
-    let read: Vec<&str> = module.graphs.values().flat_map(|g| g.weights().map(|(name, _)| name)).collect();
+    let read: HashSet<&str> = module.graphs.values().flat_map(|g| g.weights().map(|(name, _)| name)).collect();
     let unread: Vec<&str> = shapes.keys().map(String::as_str).filter(|n| !read.contains(n)).collect();
     if !unread.is_empty() {
         warnings.push(format!("The program reads no such tensors: {}.", error::names(&unread, 8)));

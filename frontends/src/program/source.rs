@@ -47,15 +47,20 @@ pub fn check(source: &str) -> Result<usize, Vec<Diagnostic>> {
 /// # Errors
 /// The system gives no such thread.
 pub fn with_stack<T: Send>(bytes: usize, read: impl FnOnce() -> T + Send) -> Result<T, Vec<Diagnostic>> {
+    on_stack(bytes, "reader", read).map_err(|error| {
+        let message = format!("the reader gets no stack of {} MiB: {error}", bytes >> 20);
+        vec![Diagnostic::new(Code::Nesting, Span::default(), message)]
+    })
+}
+
+/// Runs `f` on a thread of this name whose stack holds `bytes`; a panic goes on in the caller.
+///
+/// # Errors
+/// The system gives no such thread.
+pub fn on_stack<T: Send>(bytes: usize, name: &str, f: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("reader".into()).stack_size(bytes);
-        match thread.spawn_scoped(scope, read) {
-            Ok(thread) => Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
-            Err(error) => {
-                let message = format!("the reader gets no stack of {} MiB: {error}", bytes >> 20);
-                Err(vec![Diagnostic::new(Code::Nesting, Span::default(), message)])
-            }
-        }
+        let thread = std::thread::Builder::new().name(name.into()).stack_size(bytes).spawn_scoped(scope, f)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 

@@ -325,11 +325,5 @@ impl<'t> Evaluator<'t> {
 /// # Errors
 /// The thread could not be made.
 pub(crate) fn with_stack<T: Send>(f: impl FnOnce() -> T + Send) -> std::io::Result<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("program".into()).stack_size(STACK).spawn_scoped(scope, f)?;
-        match thread.join() {
-            Ok(value) => Ok(value),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    super::source::on_stack(STACK, "program", f)
 }
