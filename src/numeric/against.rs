@@ -1,0 +1,205 @@
+//! A run against values that another program wrote to files, named by module path or by value.
+
+use super::lockstep::{Reference, Wanted, run};
+use super::modules::Modules;
+use super::report::Report;
+use super::tolerance::{Other, Tolerances};
+use super::{Side, in_side};
+use crate::{Error, Result, tensor_file};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use tallow_executor::tensors::SafetensorsFile;
+use tallow_executor::{DType, ExecutorError, Tensor};
+use tallow_ir::{DType as IrType, POS, Value};
+
+/// Values from outside by name, sorted.
+#[derive(Clone, Debug)]
+pub struct References {
+    /// Where they come from, for messages.
+    pub label: String,
+    /// The values.
+    pub tensors: Vec<(String, Tensor)>,
+}
+
+impl References {
+    /// Reads a `.safetensors` or `.npy` file, or all such files of a folder. A value of a `.npy` file has the file's name
+    /// without its ending.
+    ///
+    /// # Errors
+    /// What cannot be read; a name that two files have; a folder without values.
+    pub fn read(path: &Path) -> Result<References> {
+        let io = |source| Error::Io { path: path.to_owned(), source };
+        let mut files = Vec::new();
+        if path.is_dir() {
+            for entry in std::fs::read_dir(path).map_err(io)? {
+                files.push(entry.map_err(io)?.path());
+            }
+            files.sort();
+            files.retain(|file| matches!(ending(file).as_str(), "npy" | "safetensors"));
+        } else {
+            files.push(path.to_owned());
+        }
+        let mut tensors: Vec<(String, Tensor)> = Vec::new();
+        for file in &files {
+            tensors.extend(read_file(file)?);
+        }
+        tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if let Some(pair) = tensors.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::Usage(format!(
+                "{}: two files hold the value `{}`; leave one",
+                path.display(),
+                pair[0].0
+            )));
+        }
+        if tensors.is_empty() {
+            return Err(Error::Usage(format!(
+                "{}: holds no values; give a folder of .npy files named by module path, or a .safetensors file \
+                 (scripts/dump-intermediates.py writes one)",
+                path.display()
+            )));
+        }
+        Ok(References { label: path.display().to_string(), tensors })
+    }
+
+    /// Those that are inputs of `side`: what the reference was computed from.
+    pub fn inputs(&self, side: &Side) -> Vec<(String, Tensor)> {
+        let takes = |name: &str| side.program.plan().inputs.iter().any(|i| i.name == name && name != POS);
+        self.tensors.iter().filter(|(name, _)| takes(name)).cloned().collect()
+    }
+}
+
+fn read_file(file: &Path) -> Result<Vec<(String, Tensor)>> {
+    if ending(file) != "safetensors" {
+        let name = file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let tensor = tensor_file::read(file, &name)?;
+        return Ok(vec![(name, tensor)]);
+    }
+    let bytes = std::fs::read(file).map_err(|source| Error::Io { path: file.to_owned(), source })?;
+    let fault = |cause: String| Error::Usage(format!("{}: {cause}", file.display()));
+    let parsed = SafetensorsFile::parse(&bytes).map_err(fault)?;
+    let names = parsed.names().into_iter();
+    names.map(|name| parsed.tensor(&name).map(|t| (name, t)).map_err(|e| fault(e.to_string()))).collect()
+}
+
+fn ending(path: &Path) -> String {
+    path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+/// Runs `side` on `inputs` and compares its values with those of `references`, found by name or by module path; each is
+/// reset to the reference before the graph goes on. A leading dimension of 1 may be there or not. `tolerance` replaces
+/// the tolerances of real numbers.
+///
+/// # Errors
+/// References of which none is a value of the graph; inputs that do not fit; what fails while it runs.
+pub fn against(
+    side: &Side,
+    references: &References,
+    inputs: &[(String, Tensor)],
+    tolerance: Option<f64>,
+) -> Result<Report> {
+    let graph = side.graph();
+    let modules = Modules::new(graph);
+    let mut stored = Stored { values: HashMap::new(), side };
+    let mut unknown = Vec::new();
+    let takes = |name: &str| graph.input_named(name).is_some();
+    for (name, tensor) in references.tensors.iter().filter(|(name, _)| !takes(name)) {
+        match modules.resolve(name) {
+            Ok(value) => stored.values.entry(value).or_default().push((name, tensor)),
+            Err(why) => unknown.push((name.clone(), why)),
+        }
+    }
+    let compared: HashSet<Value> = stored.values.keys().copied().collect();
+    if compared.is_empty() {
+        let some: Vec<&str> = references.tensors.iter().map(|(name, _)| name.as_str()).take(5).collect();
+        return Err(Error::Usage(format!(
+            "{}: none of its names is a value or a module of {}: {}{}; name files by module path \
+             (`model.layers.0.self_attn.q_proj`) or by value (`tallow dump --full` shows them)",
+            references.label,
+            side.label,
+            some.join(", "),
+            if references.tensors.len() > some.len() { ", …" } else { "" }
+        )));
+    }
+    let tolerances = Tolerances::new(side, &Other::Outside, &compared, tolerance);
+    let mut report = run(side, &mut stored, &compared, &tolerances, inputs)?;
+    report.left = references.label.clone();
+    // Found in the graph, and not computed: no output needs them.
+    let mut idle: Vec<&String> = stored.values.values().flatten().map(|(name, _)| *name).collect();
+    idle.sort();
+    unknown.extend(
+        idle.into_iter().map(|name| (name.clone(), "no output needs this value, so it is not computed".into())),
+    );
+    report.unknown = unknown;
+    Ok(report)
+}
+
+/// Values of files by the value of the graph that each is compared with.
+struct Stored<'a> {
+    values: HashMap<Value, Vec<(&'a String, &'a Tensor)>>,
+    side: &'a Side,
+}
+
+impl Reference for Stored<'_> {
+    fn take(&mut self, value: Value, dims: &[usize]) -> Result<Vec<Wanted>> {
+        let found = self.values.remove(&value).unwrap_or_default();
+        found
+            .into_iter()
+            .map(|(name, tensor)| {
+                let whole = self.side.graph().ty(value).dtype.range().is_some();
+                if whole && tensor.dtype().is_float() {
+                    return Err(Error::Usage(format!(
+                        "`{name}` holds real numbers, and the value is of {}; save it as whole numbers",
+                        self.side.graph().ty(value)
+                    )));
+                }
+                let dtype = match tensor.dtype() {
+                    DType::F16 => IrType::F16,
+                    DType::BF16 => IrType::BF16,
+                    other if other.is_float() => IrType::F32,
+                    _ => IrType::I64,
+                };
+                let fitted = if refines(tensor.dims(), dims) { tensor.reshape(dims) } else { Ok(tensor.clone()) };
+                let tensor = fitted.map_err(|e| in_side(name, ExecutorError::from(e).into()))?;
+                Ok(Wanted { name: name.clone(), tensor, dtype })
+            })
+            .collect()
+    }
+}
+
+/// Whether two shapes are the same rows of numbers: equal but for sizes of 1, or with neighbouring dimensions of one
+/// merged in the other, as `[S, heads, width]` and `[S, heads * width]`.
+fn refines(a: &[usize], b: &[usize]) -> bool {
+    let count = |dims: &[usize]| dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+    if count(a) != count(b) {
+        return false;
+    }
+    let bounds = |dims: &[usize]| -> Vec<usize> {
+        let ends = dims.iter().scan(1usize, |n, &d| {
+            *n = n.saturating_mul(d);
+            Some(*n)
+        });
+        let mut ends: Vec<usize> = ends.collect();
+        ends.dedup();
+        ends.retain(|&n| n != 1);
+        ends
+    };
+    let (x, y) = (bounds(a), bounds(b));
+    let within = |small: &[usize], large: &[usize]| small.iter().all(|n| large.contains(n));
+    within(&x, &y) || within(&y, &x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_may_differ_by_ones_and_by_merged_dimensions() {
+        assert!(refines(&[1, 7, 32], &[7, 32]));
+        assert!(refines(&[1, 7, 4, 8], &[7, 32]));
+        assert!(refines(&[7, 4, 8], &[28, 8]));
+        assert!(refines(&[1], &[]));
+        assert!(!refines(&[4, 7, 8], &[7, 32]));
+        assert!(!refines(&[7, 32], &[32, 7]));
+        assert!(!refines(&[7, 16], &[7, 32]));
+    }
+}
