@@ -5,15 +5,14 @@
 mod common;
 
 use common::{folder, import};
-use std::sync::Arc;
-use tallow::executor::ProgramOptions;
-use tallow::format::ModelFile;
+use std::path::Path;
+use tallow::format::encoding::Encoding;
 use tallow::ir::text;
 use tallow::ir::verify::verify;
-use tallow::numeric::{self, Given, Report, Side, Verdict};
+use tallow::numeric::{self, Given, References, Report, Side};
 use tallow::{Engine, Model, ModelOptions};
 
-fn open(path: &std::path::Path, engine: Engine) -> Model {
+fn open(path: &Path, engine: Engine) -> Model {
     common::open(path, engine, 2, 512)
 }
 
@@ -70,8 +69,141 @@ fn the_engines_agree_within_what_rounding_of_activations_makes() {
     assert!(!report.worst(1).is_empty());
 }
 
+/// One change of the graph of the tiny Qwen 3, and the value that must be blamed.
+const BUGS: &[(&str, &str, &str, &str)] = &[
+    (
+        "wrong epsilon",
+        "RmsNorm(%layer0.out, %model.layers.1.input_layernorm.weight) { eps = 1e-6 }",
+        "RmsNorm(%layer0.out, %model.layers.1.input_layernorm.weight) { eps = 1e-3 }",
+        "%layer1.attn_norm",
+    ),
+    (
+        "the norm of the queries is missing",
+        "Rope(%layer0.q_norm, %pos)",
+        "Rope(%layer0.q_heads, %pos)",
+        "%layer0.q_rope",
+    ),
+    (
+        "another base",
+        "Rope(%layer1.k_norm, %pos) { head_dim = 16, rope_dim = 16, base = 1000000 }",
+        "Rope(%layer1.k_norm, %pos) { head_dim = 16, rope_dim = 16, base = 10000 }",
+        "%layer1.k_rope",
+    ),
+    (
+        "gate and up are swapped",
+        "SwiGlu(%layer0.gate, %layer0.up)",
+        "SwiGlu(%layer0.up, %layer0.gate)",
+        "%layer0.gated",
+    ),
+    (
+        "later tokens are seen",
+        "Sdpa(%layer1.q_rows, %layer1.k_all, %layer1.v_all) { heads = 4, kv_heads = 2, head_dim = 16, causal = true }",
+        "Sdpa(%layer1.q_rows, %layer1.k_all, %layer1.v_all) { heads = 4, kv_heads = 2, head_dim = 16, causal = false }",
+        "%layer1.attn",
+    ),
+];
+
 #[test]
 fn each_planted_bug_is_charged_to_its_operation() {
+    for engine in [Engine::Cpu, Engine::Reference] {
+        let (model, _folder) = qwen(engine);
+        let left = Side::of_model(&model);
+        for (what, from, to, blamed) in BUGS {
+            let right = edited(&model, from, to);
+            let report = compare(&left, &right, &Given::default());
+            assert_eq!(first(&report), *blamed, "{what}:\n{}", report.text(true));
+            let wrong = report.values.iter().filter(|v| !v.verdict.is_within()).count();
+            assert_eq!(wrong, 1, "{what}: resetting keeps errors apart\n{}", report.text(true));
+        }
+    }
+}
+
+fn reference() -> References {
+    References::read(&folder("tests/references/qwen3-plain.safetensors")).unwrap()
+}
+
+#[test]
+fn a_correct_model_passes_all_that_transformers_computed() {
+    for engine in [Engine::Cpu, Engine::Reference] {
+        let (model, _folder) = qwen(engine);
+        let side = Side::of_model(&model);
+        let reference = reference();
+        let report = numeric::against(&side, &reference, &reference.inputs(&side), None).unwrap();
+        assert!(report.is_within(), "{}", report.text(true));
+        assert_eq!(report.unknown, [], "{}", report.text(true));
+        // Everything but the ids.
+        assert_eq!(report.values.len(), reference.tensors.len() - 1);
+    }
+}
+
+#[test]
+fn planted_bugs_are_found_against_transformers() {
     let (model, _folder) = qwen(Engine::Cpu);
-    println!("{}", text::print(model.graph().graph()));
+    let reference = reference();
+    // The first value of the reference after the bug.
+    let shown = ["%layer1.attn_norm", "%layer0.attn_out", "%layer1.attn_out", "%layer0.ffn_out", "%layer1.attn_out"];
+    for ((what, from, to, blamed), shown) in BUGS.iter().zip(shown) {
+        let side = edited(&model, from, to);
+        let report = numeric::against(&side, &reference, &reference.inputs(&side), None).unwrap();
+        assert_eq!(first(&report), shown, "{what}:\n{}", report.text(true));
+        let wrong = report.values.iter().filter(|v| !v.verdict.is_within()).map(|v| &v.right);
+        assert!(wrong.clone().all(|v| v == shown), "{what}:\n{}", report.text(true));
+        // The operation itself is that value, or listed as what it is made by.
+        let suspect = &report.suspects[0];
+        let lines = [&suspect.statement].into_iter().chain(&suspect.between);
+        assert!(lines.clone().any(|line| line.starts_with(&format!("{blamed}:"))), "{what}:\n{}", report.text(true));
+    }
+}
+
+/// A copy of a model file in which one scale of the tensor is another.
+fn with_flipped_scale(model: &Model, path: &Path, tensor: &str, block: usize) {
+    let file = model.file();
+    let entry = file.tensors().iter().find(|t| t.name == tensor).unwrap();
+    let range = file.range_of(entry);
+    let encoding = file.tensor(tensor).unwrap().encoding;
+    let size = encoding.block_bytes();
+    let mut bytes = file.container().bytes().to_vec();
+    let block = &mut bytes[range][block * size..][..size];
+    match encoding {
+        Encoding::Q8 | Encoding::Q4 => block[0] ^= 0xff,
+        // The sign of the half-precision scale of scales.
+        Encoding::Q4K | Encoding::Q5K => block[1] ^= 0x80,
+        Encoding::Q2K => block[81] ^= 0x80,
+        Encoding::Q3K | Encoding::Q6K => block[size - 1] ^= 0x80,
+        other => panic!("{tensor} has no scales: {other:?}"),
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// One flipped scale in one tensor is found: the product that reads it comes first, alone, with the tensor's name.
+fn check_flipped(model: &Model, tensor: &str, blamed: &str, text: &str) {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("flipped.model");
+    with_flipped_scale(model, &path, tensor, 7);
+    let copy = open(&path, Engine::Cpu);
+    let report = compare(&Side::of_model(model), &Side::of_model(&copy), &given(text));
+    println!("{}", report.text(false));
+    assert_eq!(first(&report), blamed, "{}", report.text(false));
+    assert_eq!(report.values.iter().filter(|v| !v.verdict.is_within()).count(), 1, "{}", report.text(false));
+    let weights = &report.suspects[0].weights;
+    assert_eq!(weights.len(), 1);
+    assert_eq!(weights[0].name, tensor);
+    let block = model.file().tensor(tensor).unwrap().encoding.block_len();
+    assert!(weights[0].differing > 0 && weights[0].differing <= block, "{weights:?}");
+    assert!(report.text(false).contains(tensor));
+}
+
+#[test]
+fn a_flipped_scale_of_the_storyteller_is_found() {
+    let model = Model::storyteller().unwrap();
+    let tensor = "model.layers.2.mlp.down_proj.weight";
+    check_flipped(&model, tensor, "%layer2.ffn_out", "Tell me a story about a fox.");
+}
+
+#[test]
+fn a_flipped_scale_of_a_real_model_is_found() {
+    let Some((path, _folder)) = common::real_model("Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf") else { return };
+    let model = open(&path, Engine::Cpu);
+    let tensor = "model.layers.11.self_attn.o_proj.weight";
+    check_flipped(&model, tensor, "%layer11.attn_out", "Write a function that reverses a list.");
 }
