@@ -6,11 +6,12 @@ mod common;
 
 use common::{folder, import};
 use std::path::Path;
+use tallow::executor::ProgramOptions;
 use tallow::format::encoding::Encoding;
 use tallow::ir::text;
 use tallow::ir::verify::verify;
 use tallow::numeric::{self, Given, References, Report, Side};
-use tallow::{Engine, Model, ModelOptions};
+use tallow::{CacheType, Engine, Model, ModelOptions};
 
 fn open(path: &Path, engine: Engine) -> Model {
     common::open(path, engine, 2, 512)
@@ -202,8 +203,26 @@ fn a_flipped_scale_of_the_storyteller_is_found() {
 
 #[test]
 fn a_flipped_scale_of_a_real_model_is_found() {
-    let Some((path, _folder)) = common::real_model("Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf") else { return };
+    let Some((path, _folder)) = common::real_model("qwen2.5-coder-0.5b.gguf") else { return };
     let model = open(&path, Engine::Cpu);
     let tensor = "model.layers.11.self_attn.o_proj.weight";
     check_flipped(&model, tensor, "%layer11.attn_out", "Write a function that reverses a list.");
+}
+
+#[test]
+fn the_engines_agree_on_real_models() {
+    for file in ["qwen2.5-coder-0.5b.gguf", "gemma3-270m-q4_k_m.gguf"] {
+        let Some((path, _folder)) = common::real_model(file) else { continue };
+        let mut options = ModelOptions::default();
+        options.program.engine = Engine::Reference;
+        let oracle = Model::open_with(&path, &options).unwrap();
+        for cache in [CacheType::F32, CacheType::F16] {
+            options.program = ProgramOptions { engine: Engine::Cpu, cache, ..ProgramOptions::default() };
+            let fast = Model::open_with(&path, &options).unwrap();
+            let (left, right) = (Side::of_model(&oracle), Side::of_model(&fast));
+            let report = compare(&left, &right, &given("Write a function that reverses a list."));
+            println!("{}", report.text(false));
+            assert!(report.is_within(), "{file}:\n{}", report.text(false));
+        }
+    }
 }

@@ -14,9 +14,10 @@ const F16: f64 = 1e-3;
 /// Of brain floats.
 const BF16: f64 = 1e-2;
 /// Of products where one side rounds activations to 16 bits a row, as kernels for encoded weights do.
-const ACTIVATIONS: f64 = 1e-3;
-/// Of attention over rows of which one side rounds to half precision: scores are exponents.
-const HALF_CACHE: f64 = 1e-2;
+const ACTIVATIONS: f64 = 1e-2;
+/// Of attention over rows of which one side rounds to half precision: scores are exponents, and where keys are large
+/// (biases of some hundreds) their rounding shows. Caches of one precision on both sides compare better.
+const HALF_CACHE: f64 = 0.2;
 
 /// What a value of this element type may differ by where it is computed alike.
 fn of_type(dtype: DType, outside: bool) -> f64 {
