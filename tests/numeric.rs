@@ -129,7 +129,8 @@ fn a_correct_model_passes_all_that_transformers_computed() {
         let (model, _folder) = qwen(engine);
         let side = Side::of_model(&model);
         let reference = reference();
-        let report = numeric::against(&side, &reference, &reference.inputs(&side), None).unwrap();
+        let report =
+            numeric::against(&side, &reference, &reference.inputs(&side, &Given::default()).unwrap(), None).unwrap();
         assert!(report.is_within(), "{}", report.text(true));
         assert_eq!(report.unknown, [], "{}", report.text(true));
         // Everything but the ids.
@@ -145,7 +146,8 @@ fn planted_bugs_are_found_against_transformers() {
     let shown = ["%layer1.attn_norm", "%layer0.attn_out", "%layer1.attn_out", "%layer0.ffn_out", "%layer1.attn_out"];
     for ((what, from, to, blamed), shown) in BUGS.iter().zip(shown) {
         let side = edited(&model, from, to);
-        let report = numeric::against(&side, &reference, &reference.inputs(&side), None).unwrap();
+        let report =
+            numeric::against(&side, &reference, &reference.inputs(&side, &Given::default()).unwrap(), None).unwrap();
         assert_eq!(first(&report), shown, "{what}:\n{}", report.text(true));
         let wrong = report.values.iter().filter(|v| !v.verdict.is_within()).map(|v| &v.right);
         assert!(wrong.clone().all(|v| v == shown), "{what}:\n{}", report.text(true));

@@ -1,5 +1,6 @@
 //! A run against values that another program wrote to files, named by module path or by value.
 
+use super::inputs::{Given, inputs};
 use super::lockstep::{Reference, Wanted, run};
 use super::modules::Modules;
 use super::report::Report;
@@ -61,13 +62,38 @@ impl References {
         Ok(References { label: path.display().to_string(), tensors })
     }
 
-    /// Those that are inputs of `side`: what the reference was computed from.
-    pub fn inputs(&self, side: &Side) -> Vec<(String, Tensor)> {
-        let takes = |name: &str| side.program.plan().inputs.iter().any(|i| i.name == name && name != POS);
-        self.tensors.iter().filter(|(name, _)| takes(name)).cloned().collect()
+    /// What `side` is to run on: the inputs of `given`, and those that stand among the references. Nothing is generated,
+    /// as the references were computed from these inputs alone.
+    ///
+    /// # Errors
+    /// An input that is in neither; what [`inputs`] refuses.
+    pub fn inputs(&self, side: &Side, given: &Given) -> Result<Vec<(String, Tensor)>> {
+        let mut all = given.clone();
+        let plan = side.program.plan();
+        for input in plan.inputs.iter().filter(|i| i.name != POS) {
+            let here = given.inputs.iter().any(|(name, _)| *name == input.name)
+                || (given.text.is_some() && input.name == "input_ids");
+            match self.tensors.iter().find(|(name, _)| *name == input.name) {
+                _ if here => {}
+                Some(found) => all.inputs.push(found.clone()),
+                None => {
+                    return Err(Error::Usage(format!(
+                        "{}: holds no `{}`, which {} is run on ({}); add what its values were computed from, or give \
+                         it with --input{}",
+                        self.label,
+                        input.name,
+                        side.label,
+                        plan.signature(),
+                        if input.name == "input_ids" { " or --text" } else { "" }
+                    )));
+                }
+            }
+        }
+        inputs(&[side], &all)
     }
 }
 
+/// The values of one file by name.
 fn read_file(file: &Path) -> Result<Vec<(String, Tensor)>> {
     if ending(file) != "safetensors" {
         let name = file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
