@@ -2,6 +2,7 @@
 
 use super::inputs::{Given, inputs};
 use super::lockstep::{Reference, Wanted, run};
+use super::measure::Measure;
 use super::modules::Modules;
 use super::report::Report;
 use super::tolerance::{Other, Tolerances};
@@ -10,7 +11,7 @@ use crate::{Error, Result, tensor_file};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use tallow_executor::tensors::SafetensorsFile;
-use tallow_executor::{DType, ExecutorError, Tensor};
+use tallow_executor::{CandleError, DType, ExecutorError, Tensor};
 use tallow_ir::{DType as IrType, POS, Value};
 
 /// Values from outside by name, sorted.
@@ -127,14 +128,18 @@ pub fn against(
     let modules = Modules::new(graph);
     let mut stored = Stored { values: HashMap::new(), side };
     let mut unknown = Vec::new();
+    let mut compared: HashSet<Value> = HashSet::new();
     let takes = |name: &str| graph.input_named(name).is_some();
     for (name, tensor) in references.tensors.iter().filter(|(name, _)| !takes(name)) {
         match modules.resolve(name) {
-            Ok(value) => stored.values.entry(value).or_default().push((name, tensor)),
+            Ok(value) => {
+                let instead = modules.alternative(value).filter(|_| graph.name_of(value) != Some(name));
+                compared.extend([Some(value), instead].into_iter().flatten());
+                stored.values.entry(value).or_default().push(Kept { name, tensor, instead });
+            }
             Err(why) => unknown.push((name.clone(), why)),
         }
     }
-    let compared: HashSet<Value> = stored.values.keys().copied().collect();
     if compared.is_empty() {
         let some: Vec<&str> = references.tensors.iter().map(|(name, _)| name.as_str()).take(5).collect();
         return Err(Error::Usage(format!(
@@ -150,7 +155,7 @@ pub fn against(
     let mut report = run(side, &mut stored, &compared, &tolerances, inputs)?;
     report.left = references.label.clone();
     // Found in the graph, and not computed: no output needs them.
-    let mut idle: Vec<&String> = stored.values.values().flatten().map(|(name, _)| *name).collect();
+    let mut idle: Vec<&String> = stored.values.values().flatten().map(|kept| kept.name).collect();
     idle.sort();
     unknown.extend(
         idle.into_iter().map(|name| (name.clone(), "no output needs this value, so it is not computed".into())),
@@ -161,35 +166,76 @@ pub fn against(
 
 /// Values of files by the value of the graph that each is compared with.
 struct Stored<'a> {
-    values: HashMap<Value, Vec<(&'a String, &'a Tensor)>>,
+    values: HashMap<Value, Vec<Kept<'a>>>,
     side: &'a Side,
 }
 
+/// A value of a file.
+struct Kept<'a> {
+    name: &'a String,
+    tensor: &'a Tensor,
+    /// The later value that it may be in place of the one found by its name.
+    instead: Option<Value>,
+}
+
+/// A relative error by which two values are not the same but for rounding.
+const OTHER: f64 = 0.01;
+
 impl Reference for Stored<'_> {
-    fn take(&mut self, value: Value, dims: &[usize]) -> Result<Vec<Wanted>> {
-        let found = self.values.remove(&value).unwrap_or_default();
-        found
-            .into_iter()
-            .map(|(name, tensor)| {
-                let whole = self.side.graph().ty(value).dtype.range().is_some();
-                if whole && tensor.dtype().is_float() {
-                    return Err(Error::Usage(format!(
-                        "`{name}` holds real numbers, and the value is of {}; save it as whole numbers",
-                        self.side.graph().ty(value)
-                    )));
-                }
-                let dtype = match tensor.dtype() {
-                    DType::F16 => IrType::F16,
-                    DType::BF16 => IrType::BF16,
-                    other if other.is_float() => IrType::F32,
-                    _ => IrType::I64,
-                };
-                let fitted = if refines(tensor.dims(), dims) { tensor.reshape(dims) } else { Ok(tensor.clone()) };
-                let tensor = fitted.map_err(|e| in_side(name, ExecutorError::from(e).into()))?;
-                Ok(Wanted { name: name.clone(), tensor, dtype })
-            })
-            .collect()
+    fn take(&mut self, value: Value, found: &Tensor) -> Result<Vec<Wanted>> {
+        let mut wanted = Vec::new();
+        for kept in self.values.remove(&value).unwrap_or_default() {
+            let ty = self.side.graph().ty(value);
+            if ty.dtype.range().is_some() && kept.tensor.dtype().is_float() {
+                return Err(Error::Usage(format!(
+                    "`{}` holds real numbers, and the value is of {ty}; save it as whole numbers",
+                    kept.name
+                )));
+            }
+            let (tensor, off) = fitted(kept.name, kept.tensor, found)?;
+            if let Some(instead) = kept.instead.filter(|_| off > OTHER) {
+                self.values.entry(instead).or_default().push(Kept { instead: None, ..kept });
+                continue;
+            }
+            let dtype = match tensor.dtype() {
+                DType::F16 => IrType::F16,
+                DType::BF16 => IrType::BF16,
+                other if other.is_float() => IrType::F32,
+                _ => IrType::I64,
+            };
+            wanted.push(Wanted { name: kept.name.clone(), tensor, dtype });
+        }
+        Ok(wanted)
     }
+}
+
+/// A value of a file in the shape of `found`, and how far it is off. Its rows may have other dimensions, and heads may
+/// come before tokens; where both are possible, the nearer one is meant.
+fn fitted(name: &str, tensor: &Tensor, found: &Tensor) -> Result<(Tensor, f64)> {
+    let fail = |e: CandleError| in_side(name, ExecutorError::from(e).into());
+    let dims = found.dims();
+    let mut forms = Vec::new();
+    if refines(tensor.dims(), dims) {
+        forms.push(tensor.reshape(dims).map_err(fail)?);
+    }
+    let inner: Vec<usize> = match tensor.dims() {
+        [1, rest @ ..] if rest.len() == 3 => rest.to_vec(),
+        other => other.to_vec(),
+    };
+    if let [heads, tokens, width] = inner[..]
+        && refines(&[tokens, heads, width], dims)
+    {
+        let turned = tensor.reshape((heads, tokens, width)).and_then(|t| t.transpose(0, 1)?.contiguous());
+        forms.push(turned.and_then(|t| t.reshape(dims)).map_err(fail)?);
+    }
+    let mut best: Option<(Tensor, f64)> = None;
+    for form in forms {
+        let off = Measure::of(&form, found)?.relative;
+        if best.as_ref().is_none_or(|(_, least)| off < *least) {
+            best = Some((form, off));
+        }
+    }
+    Ok(best.unwrap_or_else(|| (tensor.clone(), f64::INFINITY)))
 }
 
 /// Whether two shapes are the same rows of numbers: equal but for sizes of 1, or with neighbouring dimensions of one

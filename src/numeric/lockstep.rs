@@ -18,16 +18,16 @@ const WORST: usize = 5;
 
 /// Where the reference's values come from.
 pub(super) trait Reference {
-    /// What `value` of the right graph, whose sizes are `dims`, is compared with, one after another; empty where the
+    /// What `value` of the right graph, which came out as `found`, is compared with, one after another; empty where the
     /// reference has not computed it. Asked for each value once.
-    fn take(&mut self, value: Value, dims: &[usize]) -> Result<Vec<Wanted>>;
+    fn take(&mut self, value: Value, found: &Tensor) -> Result<Vec<Wanted>>;
 }
 
 /// A value of the reference.
 pub(super) struct Wanted {
     /// What the reference calls it.
     pub name: String,
-    /// The values, in the shape that was asked for where they can have it.
+    /// The values, in the shape of what was found where they can have it.
     pub tensor: Tensor,
     /// The element type that its tolerance follows.
     pub dtype: tallow_ir::DType,
@@ -84,7 +84,7 @@ struct Live<'a> {
 }
 
 impl Reference for Live<'_> {
-    fn take(&mut self, value: Value, _dims: &[usize]) -> Result<Vec<Wanted>> {
+    fn take(&mut self, value: Value, _found: &Tensor) -> Result<Vec<Wanted>> {
         let Some(&left) = self.partner.get(&value) else { return Ok(Vec::new()) };
         while !self.held.contains_key(&left) {
             let Some(step) = self.trace.advance().map_err(|e| in_side(&self.side.label, e.into()))? else { break };
@@ -131,7 +131,7 @@ pub(super) fn run(
             if !compared.contains(&value) {
                 continue;
             }
-            for (at, wanted) in reference.take(value, tensor.dims())?.into_iter().enumerate() {
+            for (at, wanted) in reference.take(value, tensor)?.into_iter().enumerate() {
                 let fits = wanted.tensor.dims() == tensor.dims();
                 let measure = match fits {
                     true => Some(Measure::of(&wanted.tensor, tensor)?),

@@ -73,6 +73,17 @@ impl<'g> Modules<'g> {
         Modules { graph, named, readers, tied, place }
     }
 
+    /// The value that a module may give in place of `value`: of a table of embeddings also the rows times a factor,
+    /// which some versions count to the module and others to the model.
+    pub fn alternative(&self, value: Value) -> Option<Value> {
+        if !matches!(self.graph.node(value.node).kind, NodeKind::Op(Op::TokenEmbed)) {
+            return None;
+        }
+        let &[(reader, _)] = self.graph.readers(value).as_slice() else { return None };
+        let scales = matches!(self.graph.node(reader).kind, NodeKind::Op(Op::MulScalar { .. }));
+        scales.then_some(Value { node: reader, port: 0 })
+    }
+
     /// The value that `name` stands for: a value or an output of this name; else what the module of this path gives,
     /// found by the weights below it.
     ///
@@ -189,6 +200,7 @@ mod tests {
             let value = modules.resolve(path).unwrap_or_else(|e| panic!("{path}: {e}"));
             assert_eq!(graph.name_of(value), Some(expected), "{path}");
         }
+        assert_eq!(modules.alternative(modules.resolve("embed").unwrap()), None);
         for path in ["model.rotary_emb", "model.layers.0.mlp.act_fn", "model.layers.1", "", "."] {
             assert!(modules.resolve(path).is_err(), "{path}");
         }
