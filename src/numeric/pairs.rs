@@ -3,8 +3,8 @@
 use super::Side;
 use crate::{Error, Result};
 use std::collections::{HashMap, HashSet};
-use tallow_ir::canonical::canonical;
-use tallow_ir::{Dim, Graph, NodeId, NodeKind, TensorType, Value};
+use tallow_ir::diff::{Change, Pair, diff};
+use tallow_ir::{Dim, Graph, NodeKind, TensorType, Value};
 
 /// A value of the left graph and the one of the right graph that stands for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,51 +15,62 @@ pub struct ValuePair {
     pub right: Value,
 }
 
-/// The values that two graphs have in common: those that structure pairs, and of the others those of equal name and
-/// shape, so that graphs of different stages meet where both still have a value. In topological order of the left.
+/// The values that two graphs have in common: those of operations that structure pairs; of the others those of equal name
+/// and shape, so that graphs of different stages meet where both still have a value; at last those of different
+/// operations in the same place. In topological order of the left.
 ///
 /// # Errors
 /// Graphs that cannot be walked.
 pub fn pairs(left: &Side, right: &Side) -> Result<Vec<ValuePair>> {
     let (a, b) = (left.graph(), right.graph());
-    let mut taken = (HashSet::new(), HashSet::new());
-    let mut found: Vec<ValuePair> = Vec::new();
-    for (x, y) in structural(left, right)? {
-        let operations = [a.node(x), b.node(y)].iter().all(|n| matches!(n.kind, NodeKind::Op(_)));
-        for (p, q) in a.results(x).zip(b.results(y)).filter(|_| operations) {
-            if !taken.0.contains(&p) && !taken.1.contains(&q) {
-                taken.0.insert(p);
-                taken.1.insert(q);
-                found.push(ValuePair { left: p, right: q });
-            }
-        }
+    let mut found = Found::default();
+    let label = || format!("{} and {}", left.label, right.label);
+    let nodes = diff(a, b).map_err(|e| Error::Graph { file: label(), source: Box::new(e) })?.pairs;
+    let operation = |graph: &Graph, id| matches!(graph.node(id).kind, NodeKind::Op(_));
+    let nodes: Vec<Pair> = nodes.into_iter().filter(|p| operation(a, p.left) && operation(b, p.right)).collect();
+    let replaced = |pair: &Pair| pair.changes.iter().any(|c| matches!(c, Change::Operation { .. }));
+    for pair in nodes.iter().filter(|p| !replaced(p)) {
+        a.results(pair.left).zip(b.results(pair.right)).for_each(|(p, q)| found.add(p, q));
     }
     let named = names(b);
     for (name, values) in names(a) {
         let (&[p], Some(&[q])) = (values.as_slice(), named.get(name).map(Vec::as_slice)) else { continue };
-        if !taken.0.contains(&p) && !taken.1.contains(&q) && fits(a.ty(p), b.ty(q)) {
-            taken.0.insert(p);
-            taken.1.insert(q);
-            found.push(ValuePair { left: p, right: q });
+        if fits(a.ty(p), b.ty(q)) {
+            found.add(p, q);
         }
     }
-    let order = a.topological().unwrap_or_default();
+    for pair in nodes.iter().filter(|p| replaced(p)) {
+        let results: Vec<(Value, Value)> = a.results(pair.left).zip(b.results(pair.right)).collect();
+        let all = a.node(pair.left).results.len() == b.node(pair.right).results.len();
+        // One of several results tells nothing of which one it is.
+        if all && results.iter().all(|&(p, q)| fits(a.ty(p), b.ty(q))) {
+            results.into_iter().for_each(|(p, q)| found.add(p, q));
+        }
+    }
     let mut place = vec![0; a.node_bound()];
-    order.iter().enumerate().for_each(|(at, id)| place[id.index()] = at);
-    found.sort_by_key(|pair| (place[pair.left.node.index()], pair.left.port));
-    Ok(found)
+    for (at, id) in a.topological().unwrap_or_default().into_iter().enumerate() {
+        place[id.index()] = at;
+    }
+    found.pairs.sort_by_key(|pair| (place[pair.left.node.index()], pair.left.port));
+    Ok(found.pairs)
 }
 
-/// Nodes that structure pairs: those of graphs that are one computation.
-fn structural(left: &Side, right: &Side) -> Result<Vec<(NodeId, NodeId)>> {
-    let form = |side: &Side| {
-        canonical(side.graph()).map_err(|e| Error::Graph { file: side.label.clone(), source: Box::new(e) })
-    };
-    let (a, b) = (form(left)?, form(right)?);
-    if !tallow_ir::graphs_equal(&a.graph, &b.graph) {
-        return Ok(Vec::new());
+/// Pairs of which no value is in two.
+#[derive(Default)]
+struct Found {
+    pairs: Vec<ValuePair>,
+    left: HashSet<Value>,
+    right: HashSet<Value>,
+}
+
+impl Found {
+    fn add(&mut self, left: Value, right: Value) {
+        if !self.left.contains(&left) && !self.right.contains(&right) {
+            self.left.insert(left);
+            self.right.insert(right);
+            self.pairs.push(ValuePair { left, right });
+        }
     }
-    Ok(a.origin.into_iter().zip(b.origin).collect())
 }
 
 /// The results of operations by name.
