@@ -1,7 +1,31 @@
-//! Passes: each takes a verified graph and gives back one that computes the same, or less of it.
+//! Passes. Each keeps what a graph computes; the table below is the order in which they run.
 
-mod last_row;
-mod whole_prompt;
+mod portable;
+mod target;
 
-pub use last_row::last_row;
-pub use whole_prompt::{Missed, takes_one_token, token_inputs, whole_prompt};
+use crate::Stage::Portable;
+use crate::pipeline::{Pass, Way};
+
+pub use portable::last_row::last_row;
+pub use portable::whole_prompt::{Missed, takes_one_token, token_inputs, whole_prompt};
+
+/// The passes in their order.
+pub static PASSES: &[Pass] = &[
+    Pass {
+        name: "dead",
+        stage: Portable,
+        doc: "Removes what no output, no state and no call of the host needs.",
+        way: Way::Whole(portable::dead::find),
+    },
+    Pass {
+        name: "identities",
+        stage: Portable,
+        doc: "Removes operations that change nothing, and writes constants as attributes.",
+        way: Way::Rule(&portable::identities::Identities),
+    },
+];
+
+/// The pass of this name.
+pub fn named(name: &str) -> Option<&'static Pass> {
+    PASSES.iter().find(|p| p.name == name)
+}

@@ -1,0 +1,6 @@
+//! Passes whose results are the same on every device and can be written to a file.
+
+pub(super) mod dead;
+pub(super) mod identities;
+pub(super) mod last_row;
+pub(super) mod whole_prompt;
