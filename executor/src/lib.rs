@@ -18,6 +18,7 @@ mod session;
 pub mod stream;
 pub mod tensors;
 pub mod tokenizer;
+mod trace;
 mod value;
 pub mod weights;
 
@@ -27,4 +28,5 @@ pub use host::HostFunctions;
 pub use program::{CacheType, Engine, Program, ProgramOptions};
 pub use session::{Rows, Session};
 pub use tensors::{load_safetensors, save_safetensors};
+pub use trace::{Trace, Traced};
 pub use weights::{WeightSource, WeightView};

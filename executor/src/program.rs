@@ -137,6 +137,11 @@ impl Program {
         &self.options
     }
 
+    /// Whether sessions hold the rows of caches in half precision.
+    pub fn half_cache(&self) -> bool {
+        self.half_cache
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.team.threads()
