@@ -25,6 +25,7 @@ pub mod weights;
 pub use candle_core::{DType, Device, Tensor};
 pub use error::ExecutorError;
 pub use host::HostFunctions;
+pub use interpreter::Interpreter;
 pub use program::{CacheType, Engine, Program, ProgramOptions};
 pub use session::{Rows, Session};
 pub use tensors::{load_safetensors, save_safetensors};
