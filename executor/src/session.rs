@@ -258,7 +258,7 @@ impl Session {
 
     fn walk(&mut self, given: Vec<Tensor>, rows: Rows, tokens: usize, length: usize) -> Result<Vec<(String, Tensor)>> {
         let program = self.program.clone();
-        let loaded = program.loaded(rows);
+        let loaded = program.for_call(rows, tokens);
         let plan = &loaded.plan;
         let mut buffers: Vec<Option<Val>> = vec![None; plan.buffers as usize];
         for (input, tensor) in plan.inputs.iter().zip(given) {

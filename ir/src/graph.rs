@@ -12,6 +12,11 @@ use std::collections::HashMap;
 pub struct NodeId(NodeIndex<u32>);
 
 impl NodeId {
+    /// The node with this number, of whichever graph: what tables of nodes are read with.
+    pub fn from_index(index: usize) -> Self {
+        NodeId(NodeIndex::new(index))
+    }
+
     /// The number of the node.
     pub fn index(self) -> usize {
         self.0.index()

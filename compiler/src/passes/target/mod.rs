@@ -1,0 +1,1 @@
+//! Passes that fuse operations for one device.
