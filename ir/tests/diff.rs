@@ -30,3 +30,14 @@ fn show() {
         }
     }
 }
+
+#[test]
+fn debug_one() {
+    let (a, b) = (build(4, &[], Names::Layers, Weights::Shared), build(4, &[(Edit::MulForAdd, &[0, 1, 3])], Names::Layers, Weights::Shared));
+    let d = diff(&a, &b).unwrap();
+    for p in &d.pairs {
+        let n = |g: &tallow_ir::Graph, id| g.results(id).next().and_then(|v| g.name_of(v).map(str::to_owned)).unwrap_or_default();
+        println!("{} {}  {:?}", n(&a, p.left), n(&b, p.right), p.changes.len());
+    }
+    println!("{:#?}", d.entries.iter().map(|e| &e.text).collect::<Vec<_>>());
+}
