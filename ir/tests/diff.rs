@@ -5,6 +5,10 @@
 mod common;
 #[path = "diff/decoder.rs"]
 mod decoder;
+#[path = "diff/edits.rs"]
+mod edits;
+#[path = "diff/random.rs"]
+mod random;
 
 use decoder::{Edit, Edits, Names, Weights, decoder as build};
 use tallow_ir::diff::diff;

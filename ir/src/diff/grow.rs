@@ -103,9 +103,9 @@ impl<'a, 'g> Grow<'a, 'g> {
         Grow { a, b, of_a, of_b, matching, sure: Queue::new(), doubtful: Queue::new(), fresh: Vec::new() }
     }
 
-    /// Pairs nodes of classes of twins, and with each its neighbours that are twins.
-    pub fn exact(&mut self, classes: Vec<(Vec<u32>, Vec<u32>)>) {
-        for (lefts, rights) in classes {
+    /// Pairs nodes with the same key, and with each its neighbours that have the same.
+    pub fn exact(&mut self, of_a: &[u64], of_b: &[u64]) {
+        for (lefts, rights) in self.matching.classes(of_a, of_b) {
             let mut rest = rights.into_iter();
             for x in lefts {
                 if self.matching.to_right[x as usize] != NONE {
@@ -120,7 +120,7 @@ impl<'a, 'g> Grow<'a, 'g> {
                     let next: Vec<(u32, u32)> = operands.chain(readers.sure).chain(readers.likely).collect();
                     for (v, w) in next {
                         let free = self.matching.to_right[v as usize] == NONE && self.matching.to_left[w as usize] == NONE;
-                        if free && self.of_a.whole(v) == self.of_b.whole(w) {
+                        if free && of_a[v as usize] == of_b[w as usize] {
                             self.matching.pair(v, w);
                             open.push((v, w));
                         }
@@ -315,6 +315,8 @@ impl<'a, 'g> Grow<'a, 'g> {
             if !a.item(x).is_op() || !b.item(y).is_op() {
                 return None;
             }
+        } else {
+            weight.against(0);
         }
         weight.score += if self.of_a.up[i] == self.of_b.up[j] { 3 } else { 0 };
         weight.score += if self.of_a.down[i] == self.of_b.down[j] { 3 } else { 0 };
@@ -341,6 +343,9 @@ impl<'a, 'g> Grow<'a, 'g> {
             // In another place.
             (true, _) if all.iter().any(|o| o.node == p) => weight.against(1),
             (true, true) => weight.against(4),
+            // The one may be what comes before the other, with a node between that is gone or new.
+            (true, false) if reads(self.b, w.node, p) => weight.against(-1),
+            (false, true) if reads(self.a, v.node, q) => weight.against(-1),
             (true, false) | (false, true) => weight.against(3),
             (false, false) if self.of_a.near[i] == self.of_b.near[j] => {
                 weight.score += 3;
@@ -370,16 +375,20 @@ impl<'a, 'g> Grow<'a, 'g> {
                     weight.readers += 1;
                 }
                 false if there.iter().take(MOST_OPERANDS).any(|o| o.node == y) => weight.score += 1,
-                false => weight.score -= 2,
+                false => weight.against(2),
             }
         }
         for r in b.readers(y).iter().take(MOST_READERS) {
             let partner = self.matching.to_left[r.node as usize];
             if partner != NONE && !a.operands(partner).iter().take(MOST_OPERANDS).any(|o| o.node == x) {
-                weight.score -= 2;
+                weight.against(2);
             }
         }
     }
+}
+
+fn reads(side: &Side<'_>, node: u32, operand: u32) -> bool {
+    side.operands(node).iter().take(MOST_OPERANDS).any(|o| o.node == operand)
 }
 
 /// Groups of equal keys that both lists have; both are sorted.
