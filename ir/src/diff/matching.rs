@@ -3,6 +3,7 @@
 use super::grow::Grow;
 use super::hashes::Hashes;
 use super::side::{Item, NONE, Side, mix};
+use super::slide::slide;
 use std::collections::HashMap;
 
 /// Partners of nodes, both ways.
@@ -122,5 +123,9 @@ fn spread(a: &Side<'_>, b: &Side<'_>, of_a: &Hashes, of_b: &Hashes, mut matching
     // What is left: nodes that look alike, in their order, as long as that leads on.
     let alike = grow.matching.classes(&of_a.near, &of_b.near);
     grow.seed(alike);
-    grow.matching
+    let mut matching = grow.matching;
+    slide(a, b, &mut matching);
+    let mut mirrored = matching.flipped();
+    slide(b, a, &mut mirrored);
+    mirrored.flipped()
 }

@@ -209,3 +209,30 @@ proptest! {
         prop_assert_eq!(mirror(&there), mirror(&flipped(&back)));
     }
 }
+
+#[test]
+fn rate() {
+    for edits in 1..4 {
+        let (mut bad, mut shown) = (0, 0);
+        for seed in 0..2000u64 {
+            let mut next = numbers(seed * 3 + edits);
+            let plan = net(seed, 20 + next(100));
+            let mut other = plan.clone();
+            let mut done = Vec::new();
+            for _ in 0..edits {
+                let at = next(other.items.len());
+                done.extend(edit(&mut other, at, &mut next).map(|what| format!("{what} at {at}")));
+            }
+            let d = diff(&plan.plain(), &shuffled(&other, seed)).unwrap();
+            let count: usize = d.entries.iter().map(|e| e.count()).sum();
+            if count > done.len() {
+                bad += 1;
+                if shown < 12 {
+                    shown += 1;
+                    println!("{seed} {done:?} {:?}", texts(&d));
+                }
+            }
+        }
+        println!("{edits} edits: {bad} of 2000 bad");
+    }
+}
