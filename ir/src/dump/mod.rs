@@ -12,11 +12,11 @@ mod json;
 mod kinds;
 mod listing;
 mod mermaid;
-mod names;
+pub(crate) mod names;
 mod naming;
 mod picture;
 mod repeats;
-mod scopes;
+pub(crate) mod scopes;
 mod text;
 mod wrap;
 
