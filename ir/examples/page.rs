@@ -1,0 +1,88 @@
+//! Pages of graph texts: `cargo run -p tallow-ir --example page -- graph.txt > graph.html`; a number in
+//! place of a file makes a decoder of so many layers.
+
+use std::error::Error;
+use tallow_ir::{DType, Dim, Graph, Op, Shape, TensorType, page, text};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [what] = arguments.as_slice() else { return Err("give a graph text, or a number of layers".into()) };
+    let graph = match what.parse::<usize>() {
+        Ok(layers) => decoder(layers)?,
+        Err(_) => text::parse(&std::fs::read_to_string(what)?)?,
+    };
+    let title = match what.parse::<usize>() {
+        Ok(layers) => format!("decoder of {layers} layers"),
+        Err(_) => what.rsplit('/').next().unwrap_or(what).to_owned(),
+    };
+    print!("{}", page::graph(&graph, &page::About { subtitle: "raw".into(), ..page::About::titled(title) }));
+    Ok(())
+}
+
+/// A decoder as the families build it.
+fn decoder(layers: usize) -> Result<Graph, Box<dyn Error>> {
+    let mut g = Graph::new();
+    let shape = |dims: &[i64]| Shape::fixed(dims);
+    let q8 = |dims: &[i64]| TensorType::new(DType::Q8, shape(dims));
+    let f32 = |dims: &[i64]| TensorType::f32(shape(dims));
+    let ids = g.input("input_ids", TensorType::i64(Shape::new([Dim::symbol("S")])))?;
+    let embed = g.weight("model.embed_tokens.weight", q8(&[32000, 896]))?;
+    let mut h = g.op(Op::TokenEmbed, &[ids, embed])?;
+    g.name(h, "embed");
+    let pos = g.pos()?;
+    let norm = Op::RmsNorm { eps: 1e-6.into() };
+    for i in 0..layers {
+        let mut weights = Vec::new();
+        for (part, ty) in [
+            ("input_layernorm", f32(&[896])),
+            ("self_attn.q_proj", q8(&[896, 896])),
+            ("self_attn.k_proj", q8(&[128, 896])),
+            ("self_attn.v_proj", q8(&[128, 896])),
+            ("self_attn.o_proj", q8(&[896, 896])),
+            ("post_attention_layernorm", f32(&[896])),
+            ("mlp.gate_proj", q8(&[4864, 896])),
+            ("mlp.up_proj", q8(&[4864, 896])),
+            ("mlp.down_proj", q8(&[896, 4864])),
+        ] {
+            weights.push(g.weight(&format!("model.layers.{i}.{part}.weight"), ty)?);
+        }
+        let mut named = |op: Op, operands: &[_], name: &str| {
+            let value = g.op(op, operands)?;
+            g.name(value, format!("layer{i}.{name}"));
+            Ok::<_, Box<dyn Error>>(value)
+        };
+        let x = named(norm.clone(), &[h, weights[0]], "attn_norm")?;
+        let mut q = named(Op::Matmul, &[x, weights[1]], "q")?;
+        let mut k = named(Op::Matmul, &[x, weights[2]], "k")?;
+        let v = named(Op::Matmul, &[x, weights[3]], "v")?;
+        for (value, name, heads) in [(&mut q, "q", 14), (&mut k, "k", 2)] {
+            let rope = Op::Rope { head_dim: 64, rope_dim: 64, base: 1e6.into() };
+            let split = named(Op::Reshape { shape: vec![-1, heads, 64] }, &[*value], &format!("{name}_heads"))?;
+            let turned = named(rope, &[split, pos], &format!("{name}_rope"))?;
+            *value = named(Op::Reshape { shape: vec![-1, heads * 64] }, &[turned], &format!("{name}_rows"))?;
+        }
+        let kv = g.op_many(Op::KvCache, &[k, v])?;
+        let sdpa = Op::Sdpa { heads: 14, kv_heads: 2, head_dim: 64, causal: true };
+        let mut named = |op: Op, operands: &[_], name: &str| {
+            let value = g.op(op, operands)?;
+            g.name(value, format!("layer{i}.{name}"));
+            Ok::<_, Box<dyn Error>>(value)
+        };
+        let a = named(sdpa, &[q, kv[0], kv[1]], "attn")?;
+        let a = named(Op::Matmul, &[a, weights[4]], "o")?;
+        h = named(Op::Add, &[h, a], "mid")?;
+        let x = named(norm.clone(), &[h, weights[5]], "mlp_norm")?;
+        let gate = named(Op::Matmul, &[x, weights[6]], "gate")?;
+        let up = named(Op::Matmul, &[x, weights[7]], "up")?;
+        let x = named(Op::SwiGlu, &[gate, up], "act")?;
+        let x = named(Op::Matmul, &[x, weights[8]], "down")?;
+        h = named(Op::Add, &[h, x], "out")?;
+    }
+    let gain = g.weight("model.norm.weight", f32(&[896]))?;
+    let x = g.op(norm, &[h, gain])?;
+    g.name(x, "final_norm");
+    let logits = g.op(Op::Matmul, &[x, embed])?;
+    g.name(logits, "logits");
+    g.output("logits", logits)?;
+    Ok(g)
+}

@@ -1,0 +1,275 @@
+"use strict";
+
+/*
+ * Paints a scene on a canvas. Only what is in sight is painted, and small things lose their texts first, so that
+ * graphs of thousands of boxes move smoothly.
+ */
+
+/** Colours of the style sheet, read once a theme. */
+class Palette {
+  constructor(classes) {
+    const style = getComputedStyle(document.documentElement);
+    const get = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.of = Object.fromEntries(
+      [...classes.map((c) => c.key), "input", "output", "weight"].map((key) => [key, get(key)]),
+    );
+    for (const name of ["page", "box", "text", "muted", "line", "edge", "accent", "hit", "group", "group2", "label", "removed", "added", "changed"])
+      this[name] = get(name);
+  }
+}
+
+/** Below these scales texts and labels are left out. */
+const LABEL_SCALE = 0.62;
+const TEXT_SCALE = 0.34;
+
+class Painter {
+  /** `marks` tells what stands out: `{selected, hovered, hits, dim(box), tint(node)}`. */
+  constructor(context, palette, view, marks) {
+    Object.assign(this, { c: context, palette, view, marks });
+  }
+
+  paint(scene) {
+    const { view } = this;
+    const seen = { x: view.x, y: view.y, r: view.x + view.w / view.scale, b: view.y + view.h / view.scale };
+    const inSight = (b) => b.x < seen.r && b.x + b.w > seen.x && b.y < seen.b && b.y + b.h > seen.y;
+    const boxes = scene.boxes.filter(inSight);
+    for (const box of boxes) if (box.kind === "container") this.#container(box);
+    const edges = scene.edges.filter((e) => e.box.x < seen.r && e.box.r > seen.x - 60 && e.box.y < seen.b && e.box.b > seen.y);
+    const lit = [];
+    for (const edge of edges) (this.#isLit(edge) ? lit : null)?.push(edge) ?? this.#edge(edge, false);
+    for (const edge of lit) this.#edge(edge, true);
+    for (const box of boxes) if (box.kind !== "container") this.#box(box);
+    if (view.scale >= LABEL_SCALE) for (const edge of edges) if (edge.label) this.#label(edge);
+  }
+
+  #isLit(edge) {
+    const { selected, hovered } = this.marks;
+    for (const box of [selected, hovered])
+      if (box && (edge.from === box || edge.to === box || (box.node && edge.hits.has(box.node.id)))) return true;
+    return false;
+  }
+
+  #rounded(x, y, w, h, r) {
+    this.c.beginPath();
+    this.c.roundRect(x, y, w, h, r);
+  }
+
+  #container(box) {
+    const { c, palette, view, marks } = this;
+    const { group } = box;
+    const tint = marks.tintGroup?.(group);
+    if (box.one)
+      for (const off of [8, 4]) {
+        this.#rounded(box.x + off, box.y + off, box.w, box.h, 12);
+        c.fillStyle = palette.group2;
+        c.fill();
+        c.strokeStyle = palette.line;
+        c.lineWidth = 1;
+        c.stroke();
+      }
+    this.#rounded(box.x, box.y, box.w, box.h, 12);
+    c.fillStyle = box.depth % 2 ? palette.group : palette.group2;
+    c.fill();
+    const selected = marks.selected === box;
+    c.strokeStyle = selected ? palette.accent : tint ? palette[tint] : palette.line;
+    c.lineWidth = selected || tint ? 2 : 1;
+    c.stroke();
+    const size = HEADER * view.scale;
+    if (size < 7) return;
+    this.#toggle(box, "−");
+    c.fillStyle = palette.muted;
+    c.font = TITLE_FONT;
+    c.textAlign = "left";
+    c.textBaseline = "middle";
+    c.fillText(group.label, box.x + 28, box.y + 14);
+    if (group.kind !== "stack") return;
+    const at = box.x + 28 + measure(group.label, TITLE_FONT) + 8;
+    c.fillStyle = palette.accent;
+    c.fillText(`×${group.members.length}`, at, box.y + 14);
+    if (!box.one) return;
+    // The stepper: which layer is shown.
+    c.font = SMALL_FONT;
+    c.fillStyle = palette.muted;
+    c.textAlign = "right";
+    c.fillText(`‹  ${box.body.label}  ›`, box.x + box.w - 12, box.y + 14);
+  }
+
+  #toggle(box, sign) {
+    const { c, palette } = this;
+    this.#rounded(box.x + 8, box.y + 7, 14, 14, 4);
+    c.fillStyle = palette.box;
+    c.fill();
+    c.strokeStyle = palette.muted;
+    c.lineWidth = 1;
+    c.stroke();
+    c.beginPath();
+    c.moveTo(box.x + 11.5, box.y + 14);
+    c.lineTo(box.x + 18.5, box.y + 14);
+    if (sign === "+") {
+      c.moveTo(box.x + 15, box.y + 10.5);
+      c.lineTo(box.x + 15, box.y + 17.5);
+    }
+    c.stroke();
+  }
+
+  #edge(edge, lit) {
+    const { c, palette, view, marks } = this;
+    const dim = !lit && (marks.dim(edge.from) || marks.dim(edge.to));
+    c.globalAlpha = dim ? 0.25 : 1;
+    c.strokeStyle = lit ? palette.accent : palette.edge;
+    c.lineWidth = Math.max(lit ? 2 : edge.values.length > 1 ? 1.8 : 1.2, (lit ? 1.4 : 0.7) / view.scale);
+    c.beginPath();
+    const p = edge.points;
+    if (edge.tag) {
+      c.moveTo(edge.tag.x, edge.tag.y + edge.tag.h / 2);
+      c.lineTo(p[p.length - 1].x, p[p.length - 1].y);
+    } else {
+      c.moveTo(p[0].x, p[0].y);
+      for (let i = 1; i < p.length; i++) {
+        const [a, b] = [p[i - 1], p[i]];
+        const mid = (a.y + b.y) / 2;
+        c.bezierCurveTo(a.x, mid, b.x, mid, b.x, b.y);
+      }
+    }
+    c.stroke();
+    if (edge.to && view.scale > 0.3) {
+      const last = p[p.length - 1];
+      const before = p[p.length - 2] ?? last;
+      const up = before.y > last.y ? -1 : 1;
+      c.beginPath();
+      c.moveTo(last.x, last.y);
+      c.lineTo(last.x - 4, last.y - 7 * up);
+      c.lineTo(last.x + 4, last.y - 7 * up);
+      c.closePath();
+      c.fillStyle = c.strokeStyle;
+      c.fill();
+    }
+    if (edge.tag) this.#tag(edge);
+    c.globalAlpha = 1;
+  }
+
+  /** A value named at its reader, in place of a long arrow. */
+  #tag(edge) {
+    const { c, palette, view } = this;
+    const t = edge.tag;
+    this.#rounded(t.x - t.w / 2, t.y - t.h / 2, t.w, t.h, 8);
+    c.fillStyle = palette.page;
+    c.fill();
+    c.stroke();
+    if (view.scale < TEXT_SCALE) return;
+    c.font = LABEL_FONT;
+    c.fillStyle = palette.muted;
+    c.textAlign = "center";
+    c.textBaseline = "middle";
+    c.fillText(edge.text, t.x, t.y + 0.5);
+  }
+
+  #label(edge) {
+    const { c, palette } = this;
+    const { x, y, text } = edge.label;
+    c.font = LABEL_FONT;
+    const w = measure(text, LABEL_FONT) + 6;
+    c.globalAlpha = 0.85;
+    c.fillStyle = edge.container.depth === 0 ? palette.page : edge.container.depth % 2 ? palette.group : palette.group2;
+    c.fillRect(x - w / 2, y - 7, w, 14);
+    c.globalAlpha = 1;
+    c.fillStyle = this.#isLit(edge) ? palette.accent : palette.label;
+    c.textAlign = "center";
+    c.textBaseline = "middle";
+    c.fillText(text, x, y);
+  }
+
+  #box(box) {
+    const { c, palette, view, marks } = this;
+    const dim = marks.dim(box);
+    c.globalAlpha = dim ? 0.28 : 1;
+    const isGroup = box.kind === "group";
+    const isEnd = box.kind === "input" || box.kind === "output";
+    const color = isGroup ? palette.muted : palette.of[box.node.color];
+    const radius = isEnd ? box.h / 2 : isGroup ? 10 : 6;
+    const tint = isGroup ? marks.tintGroup?.(box.group) : marks.tint?.(box.node);
+    if (box.times > 1)
+      for (const off of [8, 4]) {
+        this.#rounded(box.x + off, box.y + off, box.w, box.h, radius);
+        c.fillStyle = palette.group2;
+        c.fill();
+        c.strokeStyle = palette.line;
+        c.lineWidth = 1;
+        c.stroke();
+      }
+    this.#rounded(box.x, box.y, box.w, box.h, radius);
+    c.fillStyle = palette.box;
+    c.fill();
+    if (!isGroup) {
+      c.globalAlpha = (dim ? 0.28 : 1) * (isEnd ? 0.24 : 0.17);
+      c.fillStyle = color;
+      c.fill();
+      c.globalAlpha = dim ? 0.28 : 1;
+    }
+    const hit = marks.hits?.has(isGroup ? `g${box.group.id}` : box.node.id);
+    const selected = marks.selected === box;
+    c.strokeStyle = selected ? palette.accent : hit ? palette.hit : tint ? palette[tint] : isGroup ? palette.line : color;
+    c.lineWidth = selected || hit || tint ? Math.max(2.5, 1.5 / view.scale) : marks.hovered === box ? 2 : 1;
+    c.stroke();
+    if (view.scale >= TEXT_SCALE) this.#texts(box, color, isGroup, isEnd);
+    c.globalAlpha = 1;
+  }
+
+  #texts(box, color, isGroup, isEnd) {
+    const { c, palette } = this;
+    c.textBaseline = "middle";
+    c.textAlign = "left";
+    if (isGroup) {
+      this.#toggle(box, "+");
+      c.font = TITLE_FONT;
+      c.fillStyle = palette.text;
+      c.fillText(box.title, box.x + 28, box.y + 14.5);
+      c.font = SMALL_FONT;
+      c.fillStyle = palette.muted;
+      c.fillText(box.detail, box.x + 28, box.y + 31);
+      this.#composition(box);
+      return;
+    }
+    const lines = box.detail ? [13, 28.5] : [box.h / 2];
+    if (isEnd) {
+      c.textAlign = "center";
+      c.font = TITLE_FONT;
+      c.fillStyle = palette.text;
+      c.fillText(box.title, box.x + box.w / 2, box.y + lines[0]);
+      c.font = SMALL_FONT;
+      c.fillStyle = palette.muted;
+      c.fillText(box.detail, box.x + box.w / 2, box.y + lines[1]);
+      return;
+    }
+    c.fillStyle = color;
+    c.fillRect(box.x + 0.5, box.y + 6, 3, box.h - 12);
+    const pair = measure(box.title, TITLE_FONT) + (box.name ? measure(box.name, NAME_FONT) + 8 : 0);
+    const left = box.x + (box.detail ? 13 : (box.w - pair) / 2);
+    c.font = TITLE_FONT;
+    c.fillStyle = palette.text;
+    c.fillText(box.title, left, box.y + lines[0] + 0.5);
+    if (box.name) {
+      c.font = NAME_FONT;
+      c.fillStyle = palette.muted;
+      c.fillText(box.name, left + measure(box.title, TITLE_FONT) + 8, box.y + lines[0] + 0.5);
+    }
+    if (box.detail) {
+      c.font = SMALL_FONT;
+      c.fillStyle = palette.muted;
+      c.fillText(box.detail, left, box.y + lines[1]);
+    }
+  }
+
+  /** A strip of colours: of what a closed group is made. */
+  #composition(box) {
+    const { c, palette } = this;
+    const all = [...box.counts.values()].reduce((n, m) => n + m, 0);
+    let x = box.x + 10;
+    const w = box.w - 20;
+    for (const [color, n] of [...box.counts].sort((a, b) => b[1] - a[1])) {
+      c.fillStyle = palette.of[color];
+      c.fillRect(x, box.y + 41, Math.max((w * n) / all - 1, 0.5), 4);
+      x += (w * n) / all;
+    }
+  }
+}
