@@ -6,7 +6,7 @@
  */
 
 /** What the first picture may show, and what a single group may add to it. */
-const FIRST_BUDGET = 90;
+const FIRST_BUDGET = 18;
 
 class Fold {
   constructor(model) {
@@ -121,20 +121,24 @@ class Fold {
     const model = this.model;
     let shown = model.operations + model.top.reduce((n, g) => n - (g.to - g.from) + 1, 0);
     const looks = new Set();
-    let level = model.top;
+    let level = [model.top];
     while (level.length) {
       const next = [];
-      for (const group of level) {
-        const more = this.#size(group) - 1;
-        const looked = group.kind === "layer" || group.kind === "stack" ? group.look : -1;
-        const body = group.kind === "stack" ? group.members[0] : group;
-        if (shown + more > FIRST_BUDGET || (looked >= 0 && looks.has(body.look))) continue;
-        if (looked >= 0) looks.add(body.look);
-        this.setOpen(group, true);
-        shown += more;
-        next.push(...body.children);
+      for (const siblings of level) {
+        const all = siblings.reduce((n, group) => n + this.#size(group) - 1, 0);
+        for (const group of siblings) {
+          const body = group.kind === "stack" ? group.members[0] : group;
+          const layer = body.kind === "layer";
+          // Modules open together or not at all.
+          const more = layer ? this.#size(group) - 1 : all;
+          if (shown + more > FIRST_BUDGET || (layer && looks.has(body.look))) continue;
+          if (layer) looks.add(body.look);
+          this.setOpen(group, true);
+          next.push(body.children);
+        }
+        shown += siblings.reduce((n, group) => n + (this.isOpen(group) ? this.#size(group) - 1 : 0), 0);
       }
-      level = next;
+      level = next.filter((siblings) => siblings.length);
     }
   }
 }

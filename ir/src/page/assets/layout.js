@@ -10,6 +10,8 @@
 
 const HEADER = 26;
 const PAD = 18;
+/** The height that the name of a value takes above an open group. */
+const TAG_ROOM = 26;
 /** A value with so many readers in one group is named at each of them instead of drawn to them. */
 const MOST_ARROWS = 6;
 const FONT = '"Inter", "Segoe UI", system-ui, -apple-system, "Helvetica Neue", "DejaVu Sans", sans-serif';
@@ -231,8 +233,8 @@ class Scene {
     for (const edge of edges) {
       edge.tag = tagged(edge) && edge.values.length === 1;
       const type = edge.values.length > 1 ? `${edge.values.length} values` : this.model.type(edge.values[0]);
-      // One label a value is enough in each group.
-      edge.label = edge.tag || labelled.has(edge.key) || !edge.to ? "" : shortened(type, 30);
+      // One label a value is enough in each group, and outside of those that it comes into.
+      edge.label = edge.tag || labelled.has(edge.key) || !edge.to || !edge.from ? "" : shortened(type, 30);
       if (!edge.tag && edge.to) labelled.add(edge.key);
       if (edge.tag) edge.text = shortened(bare(this.model.valueName(edge.values[0])), 20);
     }
@@ -251,7 +253,7 @@ class Scene {
     }
     container.layout = layout;
     container.edgeList = edges;
-    const header = container.group ? measure(headerText(container), TITLE_FONT) + (container.one ? 130 : 60) : 0;
+    const header = container.group ? measure(headerText(container), TITLE_FONT) + (container.one ? 150 : 60) : 0;
     container.extra = Math.max(0, header - layout.w) / 2;
     container.w = layout.w + 2 * container.extra;
     container.h = layout.h;
@@ -290,8 +292,8 @@ class Scene {
     // Ends at open groups move to the ports, which are known only now.
     for (const edge of this.edges) {
       const last = edge.points.length - 1;
-      if (edge.from?.kind === "container") edge.points[0] = this.#port(edge.from, edge.from.outs.get(edge.key), "outs");
-      if (edge.to?.kind === "container" && !edge.tag) edge.points[last] = this.#port(edge.to, edge.to.ins.get(edge.key), "ins");
+      if (edge.from?.kind === "container" && !edge.tag) edge.points[0] = this.#port(edge.from, edge.from.outs.get(edge.key), "outs");
+      if (edge.to?.kind === "container") edge.points[last] = this.#port(edge.to, edge.to.ins.get(edge.key), "ins");
       if (!edge.from && !edge.tag) edge.points[0] = this.#port(edge.container, edge.container.ins.get(edge.key), "ins");
       if (!edge.to) edge.points[last] = this.#port(edge.container, edge.container.outs.get(edge.key), "outs");
       const xs = edge.points.map((p) => p.x);
@@ -299,8 +301,28 @@ class Scene {
       edge.box = { x: Math.min(...xs), y: Math.min(...ys), r: Math.max(...xs), b: Math.max(...ys) };
       edge.hits = new Set(edge.values.map((v) => v.node));
     }
+    this.#sparse();
     this.w = root.w;
     this.h = root.h;
+  }
+
+  /** Takes away labels that would lie on others. */
+  #sparse() {
+    const CELL = 128;
+    const cells = new Map();
+    for (const edge of this.edges) {
+      if (!edge.label) continue;
+      const w = measure(edge.label.text, LABEL_FONT) + 6;
+      const own = { x: edge.label.x - w / 2, y: edge.label.y - 7, r: edge.label.x + w / 2, b: edge.label.y + 7 };
+      const at = (x, y) => `${Math.floor(x / CELL)},${Math.floor(y / CELL)}`;
+      const near = new Set([at(own.x, own.y), at(own.r, own.y), at(own.x, own.b), at(own.r, own.b)]);
+      const meets = (o) => own.x < o.r && own.r > o.x && own.y < o.b && own.b > o.y;
+      if ([...near].some((cell) => cells.get(cell)?.some(meets))) {
+        edge.label = null;
+        continue;
+      }
+      for (const cell of near) cells.has(cell) ? cells.get(cell).push(own) : cells.set(cell, [own]);
+    }
   }
 
   #port(container, port, side) {
@@ -314,12 +336,22 @@ function headerText(container) {
   return group.kind === "stack" ? `${group.label}  ×${group.members.length}` : group.label;
 }
 
+/** A box as dagre sees it: with the room that the names of tagged values take beside or above it. */
+function outline(box, tags) {
+  if (!tags.length) return { width: box.w, height: box.h, tags };
+  if (box.kind === "container") return { width: box.w, height: box.h + 2 * TAG_ROOM, tags };
+  const width = Math.max(...tags.map((tag) => tag.w));
+  return { width: box.w + 2 * (width + 18), height: Math.max(box.h, tags.length * 20), tags };
+}
+
 /** The layout of one container by dagre, with its ports; coordinates begin at its corner. */
 function arrange(container, edges) {
   const g = new dagre.graphlib.Graph({ multigraph: true });
   const many = container.children.length > 160;
-  g.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 34, edgesep: 16, ranker: many ? "tight-tree" : "network-simplex" });
-  container.children.forEach((child, at) => g.setNode(`n${at}`, { width: child.w, height: child.h }));
+  g.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 28, edgesep: 14, ranker: many ? "tight-tree" : "network-simplex" });
+  const tags = container.children.map(() => []);
+  for (const edge of edges) if (edge.tag) tags[edge.to.at].push((edge.room = { w: Math.ceil(measure(edge.text, LABEL_FONT)) + 14, h: 16 }));
+  container.children.forEach((child, at) => g.setNode(`n${at}`, outline(child, tags[at])));
   const border = (side, name) => {
     const ports = container[side];
     if (!ports.size) return;
@@ -333,57 +365,75 @@ function arrange(container, edges) {
   };
   border("ins", "i");
   border("outs", "o");
+  const ends = (edge) => [
+    edge.from ? `n${edge.from.at}` : `i${container.ins.get(edge.key).at}`,
+    edge.to ? `n${edge.to.at}` : `o${container.outs.get(edge.key).at}`,
+  ];
+  const straight = new Set();
   edges.forEach((edge, at) => {
-    const to = edge.to ? `n${edge.to.at}` : `o${container.outs.get(edge.key).at}`;
-    if (edge.tag) {
-      const width = Math.ceil(measure(edge.text, LABEL_FONT)) + 14;
-      g.setNode(`t${at}`, { width, height: 16 });
-      g.setEdge(`t${at}`, to, { weight: 4, minlen: 1, width: 0, height: 0, labelpos: "c" }, `e${at}`);
-      return;
-    }
-    const from = edge.from ? `n${edge.from.at}` : `i${container.ins.get(edge.key).at}`;
+    if (edge.tag) return;
+    const [from, to] = ends(edge);
     const width = edge.label ? Math.ceil(measure(edge.label, LABEL_FONT)) + 8 : 0;
-    g.setEdge(from, to, { weight: 1, minlen: 1, width, height: edge.label ? 14 : 0, labelpos: "c" }, `e${at}`);
+    // What comes first after a value stands below it; later readers are reached in a bow.
+    const first = !straight.has(from);
+    straight.add(from);
+    g.setEdge(from, to, { weight: first ? 6 : 1, minlen: 1, width, height: edge.label ? 14 : 0, labelpos: "c" }, `e${at}`);
   });
   dagre.layout(g);
-  const inner = g.nodes().filter((v) => v !== "i" && v !== "o").map((v) => g.node(v));
+
+  const spots = container.children.map((_, at) => g.node(`n${at}`));
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (const { x, y, width, height } of inner) {
+  for (const { x, y, width, height } of spots) {
     [left, right] = [Math.min(left, x - width / 2), Math.max(right, x + width / 2)];
     [top, bottom] = [Math.min(top, y - height / 2), Math.max(bottom, y + height / 2)];
   }
   for (const e of g.edges()) {
     if (e.name === "border") continue;
-    for (const p of g.edge(e).points) [left, right] = [Math.min(left, p.x), Math.max(right, p.x)];
-    const { x, width } = g.edge(e);
+    const { points, x, width } = g.edge(e);
+    for (const p of points) [left, right] = [Math.min(left, p.x), Math.max(right, p.x)];
     if (width) [left, right] = [Math.min(left, x - width / 2), Math.max(right, x + width / 2)];
   }
-  if (!inner.length) [left, top, right, bottom] = [0, 0, 60, 0];
-  const [padX, padTop, padBottom] = container.group ? [PAD, HEADER + 8, PAD - 4] : [40, 40, 40];
+  const [padX, padTop, padBottom] = container.group ? [PAD, HEADER + 14, container.outs.size ? 24 : PAD] : [40, 40, 40];
   const move = (p) => ({ x: p.x - left + padX, y: p.y - top + padTop });
+  const size = { w: right - left + 2 * padX, h: bottom - top + padTop + padBottom };
   const ports = (side, name) => [...container[side].values()].map(({ at }) => move(g.node(`${name}${at}`)).x);
-  return {
-    w: right - left + 2 * padX,
-    h: bottom - top + padTop + padBottom,
-    spots: container.children.map((_, at) => move(g.node(`n${at}`))),
-    ins: ports("ins", "i"),
-    outs: ports("outs", "o"),
-    paths: edges.map((edge, at) => {
-      const from = edge.tag ? `t${at}` : edge.from ? `n${edge.from.at}` : `i${container.ins.get(edge.key).at}`;
-      const to = edge.to ? `n${edge.to.at}` : `o${container.outs.get(edge.key).at}`;
-      const laid = g.edge(from, to, `e${at}`);
-      const points = laid.points.map(move);
-      const [a, b] = [g.node(from), g.node(to)];
-      const [first, last] = [points[0], points[points.length - 1]];
-      // Downward arrows leave at the bottom and arrive at the top.
-      if (a.y < b.y) {
-        const inset = (box, p) => Math.min(Math.max(p.x, move(box).x - box.width / 2 + 10), move(box).x + box.width / 2 - 10);
-        Object.assign(first, { x: a.width > 20 ? inset(a, first) : move(a).x, y: move(a).y + a.height / 2 });
-        Object.assign(last, { x: b.width > 20 ? inset(b, last) : move(b).x, y: move(b).y - b.height / 2 });
-      }
-      const tag = edge.tag ? { ...move(a), w: a.width, h: a.height } : null;
-      const at2 = edge.label ? move({ x: laid.x, y: laid.y }) : { x: 0, y: 0 };
-      return { points, tag, x: at2.x, y: at2.y };
-    }),
+  const [ins, outs] = [ports("ins", "i"), ports("outs", "o")];
+  const middle = spots.map(move);
+
+  const path = (edge, at) => {
+    if (edge.tag) return tagged(edge);
+    const [from, to] = ends(edge);
+    const laid = g.edge(from, to, `e${at}`);
+    const points = laid.points.map(move);
+    const [first, last] = [points[0], points[points.length - 1]];
+    const [a, b] = [g.node(from), g.node(to)];
+    const down = a.y < b.y;
+    // Downward arrows leave at the bottom and arrive at the top; what lies behind the border is cut off.
+    const inset = (box, spot, x) => Math.min(Math.max(x, spot.x - box.w / 2 + 12), spot.x + box.w / 2 - 12);
+    if (edge.from && down) Object.assign(first, { x: inset(edge.from, middle[edge.from.at], first.x), y: middle[edge.from.at].y + edge.from.h / 2 });
+    if (edge.to && down) Object.assign(last, { x: inset(edge.to, middle[edge.to.at], last.x), y: middle[edge.to.at].y - edge.to.h / 2 });
+    if (!edge.from) Object.assign(first, { x: ins[container.ins.get(edge.key).at], y: 0 });
+    if (!edge.to) Object.assign(last, { x: outs[container.outs.get(edge.key).at], y: size.h });
+    let inner = points.slice(1, -1).filter((p) => !down || (p.y > first.y + 4 && p.y < last.y - 4));
+    // Between neighbouring ranks nothing is in the way.
+    if (last.y - first.y < 90 && inner.length <= 1) inner = [];
+    const label = inner.length ? move({ x: laid.x ?? 0, y: laid.y ?? 0 }) : { x: (first.x + last.x) / 2, y: (first.y + last.y) / 2 };
+    return { points: [first, ...inner, last], ...label };
   };
+  const placed = tags.map(() => 0);
+  const tagged = (edge) => {
+    const [box, spot] = [edge.to, middle[edge.to.at]];
+    const all = tags[edge.to.at];
+    const nth = placed[edge.to.at]++;
+    const { w, h } = edge.room;
+    if (box.kind === "container") {
+      const x = spot.x - box.w / 2 + box.extra + box.layout.ins[box.ins.get(edge.key).at];
+      const y = spot.y - box.h / 2;
+      return { points: [{ x, y: y - TAG_ROOM + 8 }, { x, y }], tag: { x, y: y - TAG_ROOM + 8, w, h }, x, y };
+    }
+    const y = spot.y + (nth - (all.length - 1) / 2) * 20;
+    const edgeX = spot.x - box.w / 2;
+    return { points: [{ x: edgeX - 14, y }, { x: edgeX, y }], tag: { x: edgeX - 14 - w / 2, y, w, h }, x: edgeX, y };
+  };
+  return { ...size, spots: middle, ins, outs, paths: edges.map(path) };
 }

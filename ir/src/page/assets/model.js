@@ -23,6 +23,14 @@ function bare(label) {
   }
 }
 
+/** Which attributes tell most: the least number first. */
+function telling(field) {
+  const first = ["window", "heads", "kv_heads", "base", "how", "mode", "axis", "axes", "kernel", "stride"];
+  const last = ["head_dim", "rope_dim", "scale", "values", "approximate"];
+  if (first.includes(field)) return first.indexOf(field) - first.length;
+  return last.indexOf(field) + 1;
+}
+
 class Model {
   constructor(data) {
     this.title = data.title;
@@ -162,6 +170,7 @@ class Model {
       return `${shortened(name, 26)} ${shortened(first.types[0] ?? "", 24)}${more}`;
     }
     const shown = node.attributes.map((text, at) => ({ field: node.op.fields[at], text }));
+    shown.sort((a, b) => telling(a.field) - telling(b.field));
     const [first, second] = shown;
     if (!first) return "";
     const one = ({ field, text }) => (/^[[a-z"]/.test(text) && shown.length === 1 ? text : `${field} ${text}`);

@@ -22,6 +22,13 @@ class Palette {
 const LABEL_SCALE = 0.62;
 const TEXT_SCALE = 0.34;
 
+/** The part of a stack's header that turns to the layer before and after: where it begins, and its text. */
+function stepper(box) {
+  const title = measure(box.group.label, TITLE_FONT) + 8 + measure(`×${box.group.members.length}`, TITLE_FONT);
+  const text = `‹  ${box.body.label}  ›`;
+  return { from: box.x + 28 + title + 22, text, width: measure(text, NAME_FONT) };
+}
+
 class Painter {
   /** `marks` tells what stands out: `{selected, hovered, hits, dim(box), tint(node)}`. */
   constructor(context, palette, view, marks) {
@@ -88,10 +95,10 @@ class Painter {
     c.fillText(`×${group.members.length}`, at, box.y + 14);
     if (!box.one) return;
     // The stepper: which layer is shown.
-    c.font = SMALL_FONT;
-    c.fillStyle = palette.muted;
-    c.textAlign = "right";
-    c.fillText(`‹  ${box.body.label}  ›`, box.x + box.w - 12, box.y + 14);
+    const { from, text } = stepper(box);
+    c.font = NAME_FONT;
+    c.fillStyle = palette.text;
+    c.fillText(text, from, box.y + 14);
   }
 
   #toggle(box, sign) {
@@ -121,8 +128,8 @@ class Painter {
     c.beginPath();
     const p = edge.points;
     if (edge.tag) {
-      c.moveTo(edge.tag.x, edge.tag.y + edge.tag.h / 2);
-      c.lineTo(p[p.length - 1].x, p[p.length - 1].y);
+      c.moveTo(p[0].x, p[0].y);
+      c.lineTo(p[1].x, p[1].y);
     } else {
       c.moveTo(p[0].x, p[0].y);
       for (let i = 1; i < p.length; i++) {
@@ -135,11 +142,12 @@ class Painter {
     if (edge.to && view.scale > 0.3) {
       const last = p[p.length - 1];
       const before = p[p.length - 2] ?? last;
-      const up = before.y > last.y ? -1 : 1;
+      // Arrows arrive from above, those of tags from the left.
+      const [dx, dy] = before.y === last.y ? [1, 0] : [0, before.y > last.y ? -1 : 1];
       c.beginPath();
       c.moveTo(last.x, last.y);
-      c.lineTo(last.x - 4, last.y - 7 * up);
-      c.lineTo(last.x + 4, last.y - 7 * up);
+      c.lineTo(last.x - 7 * dx - 4 * dy, last.y - 7 * dy - 4 * dx);
+      c.lineTo(last.x - 7 * dx + 4 * dy, last.y - 7 * dy + 4 * dx);
       c.closePath();
       c.fillStyle = c.strokeStyle;
       c.fill();

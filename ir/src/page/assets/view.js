@@ -111,7 +111,8 @@ class GraphView extends EventTarget {
   }
 
   #allInSight() {
-    return this.x <= 0 && this.y <= 0 && this.x + this.w / this.scale >= this.scene.w && this.y + this.h / this.scale >= this.scene.h;
+    const [w, h] = [this.w / this.scale, this.h / this.scale];
+    return this.x <= 20 && this.y <= 20 && this.x + w >= this.scene.w - 20 && this.y + h >= this.scene.h - 20;
   }
 
   #resize() {
@@ -308,10 +309,9 @@ class GraphView extends EventTarget {
     const sign = found.group && p.x < found.x + 26 && p.y < found.y + 26;
     let part = sign ? "toggle" : "body";
     if (found.one && p.y < found.y + HEADER) {
-      const right = found.x + found.w;
-      const width = measure(`‹  ${found.body.label}  ›`, SMALL_FONT);
-      if (p.x > right - 12 - width / 2 && p.x < right) part = "next";
-      else if (p.x > right - 24 - width) part = "previous";
+      const { from, width } = stepper(found);
+      if (p.x > from + width / 2 && p.x < from + width + 10) part = "next";
+      else if (p.x > from - 10 && p.x <= from + width / 2) part = "previous";
     }
     return { box: found, part };
   }
