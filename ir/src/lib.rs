@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod canonical;
+pub mod diff;
 pub mod dim;
 pub mod dtype;
 pub mod dump;
