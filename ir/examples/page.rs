@@ -1,22 +1,32 @@
-//! Pages of graph texts: `cargo run -p tallow-ir --example page -- graph.txt > graph.html`; a number in
-//! place of a file makes a decoder of so many layers.
+//! Pages of graph texts: `cargo run -p tallow-ir --example page -- graph.txt > graph.html`; two make a page of
+//! their difference. A number in place of a file makes a decoder of so many layers.
 
 use std::error::Error;
-use tallow_ir::{DType, Dim, Graph, Op, Shape, TensorType, page, text};
+use tallow_ir::{DType, Dim, Graph, Op, Shape, TensorType, diff, page, text};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [what] = arguments.as_slice() else { return Err("give a graph text, or a number of layers".into()) };
-    let graph = match what.parse::<usize>() {
-        Ok(layers) => decoder(layers)?,
-        Err(_) => text::parse(&std::fs::read_to_string(what)?)?,
+    let page = match arguments.as_slice() {
+        [one] => {
+            let (graph, about) = made(one)?;
+            page::graph(&graph, &about)
+        }
+        [left, right] => {
+            let ((left, about_left), (right, about_right)) = (made(left)?, made(right)?);
+            page::diff(&left, &right, &diff::diff(&left, &right)?, &about_left, &about_right)
+        }
+        _ => return Err("give one or two of: a graph text, a number of layers".into()),
     };
-    let title = match what.parse::<usize>() {
-        Ok(layers) => format!("decoder of {layers} layers"),
-        Err(_) => what.rsplit('/').next().unwrap_or(what).to_owned(),
-    };
-    print!("{}", page::graph(&graph, &page::About { subtitle: "raw".into(), ..page::About::titled(title) }));
+    print!("{page}");
     Ok(())
+}
+
+fn made(what: &str) -> Result<(Graph, page::About), Box<dyn Error>> {
+    let (graph, title) = match what.parse::<usize>() {
+        Ok(layers) => (decoder(layers)?, format!("decoder of {layers} layers")),
+        Err(_) => (text::parse(&std::fs::read_to_string(what)?)?, what.rsplit('/').next().unwrap_or(what).to_owned()),
+    };
+    Ok((graph, page::About { subtitle: "raw".into(), ..page::About::titled(title) }))
 }
 
 /// A decoder as the families build it.

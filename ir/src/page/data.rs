@@ -45,6 +45,11 @@ impl Numbers {
         Numbers(numbers)
     }
 
+    /// How many numbers there are.
+    pub fn count(&self) -> usize {
+        self.0.iter().filter(|&&n| n != u32::MAX).count()
+    }
+
     /// The number of a node.
     pub fn get(&self, node: NodeId) -> Option<u32> {
         self.0.get(node.index()).copied().filter(|&n| n != u32::MAX)

@@ -5,7 +5,7 @@ use serde_json::Value;
 const CSS: &str = include_str!("assets/page.css");
 const BODY: &str = include_str!("assets/body.html");
 /// In the order in which they need each other.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("vendor/dagre.min.js"),
     include_str!("assets/model.js"),
     include_str!("assets/fold.js"),
@@ -14,6 +14,7 @@ const SCRIPTS: [&str; 9] = [
     include_str!("assets/view.js"),
     include_str!("assets/panel.js"),
     include_str!("assets/search.js"),
+    include_str!("assets/diff.js"),
     include_str!("assets/main.js"),
 ];
 /// Scripts and styles of the file itself, pictures in it, and nothing else from anywhere.

@@ -10,11 +10,13 @@
 mod about;
 mod class;
 mod data;
+mod diff;
 mod html;
 
 pub use about::{About, Remark, Source};
 
 use crate::Graph;
+use crate::diff::Diff;
 use crate::dump::{Listing, Tree};
 use serde_json::json;
 
@@ -31,6 +33,20 @@ use serde_json::json;
 pub fn graph(graph: &Graph, about: &About) -> String {
     let tree = tree(graph, about);
     html::page(&about.title, &json!({ "kind": "graph", "graphs": [data::graph(&tree, about)] }))
+}
+
+/// A page that shows two graphs side by side, with what was removed, added and changed from left to right:
+/// a list of the differences, and folds open where they are. `difference` is that of these graphs.
+pub fn diff(left: &Graph, right: &Graph, difference: &Diff, about_left: &About, about_right: &About) -> String {
+    let (l, r) = (tree(left, about_left), tree(right, about_right));
+    let title = format!("{} ↔ {}", about_left.title, about_right.title);
+    let data = json!({
+        "kind": "diff",
+        "title": title,
+        "graphs": [data::graph(&l, about_left), data::graph(&r, about_right)],
+        "diff": diff::difference(&l, &r, difference),
+    });
+    html::page(&title, &data)
 }
 
 fn tree<'g>(graph: &'g Graph, about: &'g About) -> Tree<'g> {

@@ -123,7 +123,7 @@ class Scene {
     const times = group.kind === "stack" ? group.members.length : 1;
     const detail = times > 1 ? `${times} × ${operations / times} operations` : `${operations} operations`;
     const title = shortened(group.label, 30);
-    const width = Math.max(measure(title, TITLE_FONT) + 22, measure(detail, SMALL_FONT)) + 30;
+    const width = Math.max(measure(title, TITLE_FONT) + 22, measure(detail, SMALL_FONT) + 8) + 34;
     return { kind: "group", group, title, detail, times, counts, w: Math.ceil(Math.max(width, 130)), h: 52 };
   }
 
@@ -301,6 +301,7 @@ class Scene {
       edge.box = { x: Math.min(...xs), y: Math.min(...ys), r: Math.max(...xs), b: Math.max(...ys) };
       edge.hits = new Set(edge.values.map((v) => v.node));
     }
+    for (const container of this.containers) if (container.one) container.loopLines = this.#loops(container);
     this.#sparse();
     this.w = root.w;
     this.h = root.h;
@@ -323,6 +324,27 @@ class Scene {
       }
       for (const cell of near) cells.has(cell) ? cells.get(cell).push(own) : cells.set(cell, [own]);
     }
+  }
+
+  /** For values that pass from layer to layer: the ports where they leave and where they come in. */
+  #loops(container) {
+    const { nodes } = this.model;
+    const [layer, second] = container.group.members;
+    // What the second layer reads from the first one, and what that one reads in place of it.
+    const pairs = new Map();
+    for (let place = second.from; place < second.to; place++)
+      nodes[place].reads.forEach((read, at) => {
+        const first = nodes[place - second.from + layer.from].reads[at];
+        if (read && first && this.#inside(layer, read.node) && !this.#inside(container.group, first.node)) pairs.set(`${read.node}:${read.port}`, [read, first]);
+      });
+    const out = [];
+    for (const [read, first] of pairs.values()) {
+      const leaves = container.outs.get(`${this.#stands(read.node)}:${read.port}`);
+      const from = first.node < this.model.operations ? this.#stands(first.node) : first.node;
+      const comes = container.ins.get(`${from}:${first.port}`);
+      if (leaves && comes) out.push([this.#port(container, leaves, "outs"), this.#port(container, comes, "ins")]);
+    }
+    return out;
   }
 
   #port(container, port, side) {

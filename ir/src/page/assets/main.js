@@ -22,7 +22,7 @@ function start() {
   holders.slice(models.length).forEach((holder) => holder.remove());
   const views = models.map((model, at) => new GraphView(holders[at], model));
   byId("title").textContent = page.title ?? models[0].title;
-  byId("subtitle").textContent = models[0].subtitle;
+  byId("subtitle").textContent = [...new Set(models.map((m) => m.subtitle))].filter(Boolean).join(" ↔ ");
   const app = { models, views, active: views[0] };
   const panel = new Panel(byId("panel"), {
     go: (model, node) => viewOf(model).selectNode(node),
@@ -33,17 +33,32 @@ function start() {
       view.selectGroup(group, { centre: false });
     },
   });
+  const difference = page.diff ? new Difference(page.diff, models) : null;
+  const differences = difference && new DifferencePanel(difference, panel, views);
+  Object.assign(app, { difference, differences });
+  if (difference) {
+    document.body.classList.add("is-diff");
+    views.forEach((view, side) => {
+      view.tint = (node) => difference.tint(side, node);
+      view.tintGroup = (group) => difference.tintGroup(side, group);
+      view.holder.querySelector(".side").textContent = models[side].title;
+    });
+    difference.unfold(views);
+  }
   const viewOf = (model) => views[models.indexOf(model)];
 
   const live = byId("live");
   const tell = (view, box) => {
     app.active = view;
     const { model } = view;
+    const side = views.indexOf(view);
+    if (differences && box?.node) differences.follow(side, box.node.id);
     if (!box) {
-      panel.graph(model);
+      if (differences) differences.list();
+      else panel.graph(model);
       live.textContent = "nothing selected";
     } else if (box.node) {
-      panel.node(model, box.node);
+      panel.node(model, box.node, differences ? differences.extra(side, box.node) : []);
       live.textContent = `${box.node.title} ${box.node.labels[0] ?? ""} ${box.node.types[0] ?? ""}`;
       link(model, box.node);
     } else {
@@ -57,13 +72,16 @@ function start() {
     if (name) history.replaceState(null, "", `#node=${encodeURIComponent(name)}`);
   };
 
-  const search = new Search(new SearchIndex(models[0]), {
-    show: (hit) => (hit.node ? views[0].selectNode(hit.node) : views[0].selectGroup(hit.group)),
-    mark: (hits) => {
-      views[0].hits = hits.length ? new Set(hits.map((h) => (h.node ? h.node.id : `g${h.group.id}`))) : null;
-      views[0].mapImage = null;
-      views[0].draw();
-    },
+  const indexes = models.map((model, side) => new SearchIndex(model, side, (node) => !side || difference?.state[1].get(node.id) === "added"));
+  const search = new Search(indexes, {
+    show: (hit) => (hit.node ? views[hit.side].selectNode(hit.node) : views[hit.side].selectGroup(hit.group)),
+    mark: (hits) =>
+      views.forEach((view, side) => {
+        const own = hits.filter((h) => h.side === side);
+        view.hits = own.length ? new Set(own.map((h) => (h.node ? h.node.id : `g${h.group.id}`))) : null;
+        view.mapImage = null;
+        view.draw();
+      }),
   });
   app.search = search;
 
@@ -189,7 +207,8 @@ function keys(app) {
     else if (event.key === "0") view.fit();
     else if (steps[event.key]) {
       if (event.shiftKey || !walk(event.key)) view.pan(...steps[event.key], true);
-    } else if (event.key === "[" || event.key === "]") {
+    } else if (app.differences && (event.key === "n" || event.key === "p")) app.differences.step(event.key === "n" ? 1 : -1);
+    else if (event.key === "[" || event.key === "]") {
       const groups = view.selected?.node ? view.model.around(view.selected.node.id) : view.selected ? [view.selected.group] : [];
       const stack = groups.find((g) => g.kind === "stack" && view.fold.isOne(g)) ?? view.model.groups.find((g) => g.kind === "stack" && view.fold.isOne(g));
       if (stack) view.step(stack, event.key === "]" ? 1 : -1);

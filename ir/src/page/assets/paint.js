@@ -45,6 +45,8 @@ class Painter {
     const lit = [];
     for (const edge of edges) (this.#isLit(edge) ? lit : null)?.push(edge) ?? this.#edge(edge, false);
     for (const edge of lit) this.#edge(edge, true);
+    for (const box of boxes) if (box.kind === "container") this.#loops(box);
+    for (const box of boxes) if (box.kind === "container") this.#header(box);
     for (const box of boxes) if (box.kind !== "container") this.#box(box);
     if (view.scale >= LABEL_SCALE) for (const edge of edges) if (edge.label) this.#label(edge);
   }
@@ -81,8 +83,38 @@ class Painter {
     c.strokeStyle = selected ? palette.accent : tint ? palette[tint] : palette.line;
     c.lineWidth = selected || tint ? 2 : 1;
     c.stroke();
-    const size = HEADER * view.scale;
-    if (size < 7) return;
+  }
+
+  /** From where a value leaves a layer, up along its right side, to where it enters the next one. */
+  #loops(box) {
+    const { c, palette, view } = this;
+    c.strokeStyle = palette.edge;
+    c.lineWidth = Math.max(1.2, 0.7 / view.scale);
+    c.setLineDash([5, 4]);
+    (box.loopLines ?? []).forEach(([leaves, comes], at) => {
+      const right = box.x + box.w - 7 - at * 3;
+      c.beginPath();
+      c.moveTo(leaves.x, leaves.y - 9);
+      c.arcTo(right, leaves.y - 9, right, comes.y, 10);
+      c.arcTo(right, comes.y + 9, comes.x, comes.y + 9, 10);
+      c.lineTo(comes.x, comes.y + 9);
+      c.stroke();
+    });
+    c.setLineDash([]);
+  }
+
+  /** Above the edges, which enter through it. */
+  #header(box) {
+    const { c, palette, view } = this;
+    const { group } = box;
+    if (HEADER * view.scale < 7) return;
+    const fill = box.depth % 2 ? palette.group : palette.group2;
+    c.fillStyle = fill;
+    const end = box.one ? stepper(box) : { from: box.x + 28, width: measure(headerText(box), TITLE_FONT) };
+    this.#rounded(box.x + 4, box.y + 4, end.from + end.width - box.x, 20, 6);
+    c.globalAlpha = 0.9;
+    c.fill();
+    c.globalAlpha = 1;
     this.#toggle(box, "−");
     c.fillStyle = palette.muted;
     c.font = TITLE_FONT;

@@ -8,38 +8,40 @@
 const MOST_LISTED = 200;
 
 class SearchIndex {
-  constructor(model) {
+  /** `side` is the number of the view; `keep(node)` leaves out nodes that another index has. */
+  constructor(model, side = 0, keep = () => true) {
     this.model = model;
+    this.side = side;
     const dtype = (type) => type.split("[")[0];
     this.entries = [];
     for (const group of model.groups) {
       if (group.kind === "part") continue;
       const path = model.path(group).map((g) => g.label);
-      this.entries.push({ group, text: path.join(" ").toLowerCase(), title: group.label });
+      if (side) continue;
+      this.entries.push({ side, model, group, text: path.join(" ").toLowerCase(), title: group.label });
     }
     for (const node of model.nodes) {
       // A weight that is read is found at its reader.
-      if (node.kind === "weight" && model.readers[node.id].length) continue;
+      if ((node.kind === "weight" && model.readers[node.id].length) || !keep(node)) continue;
       const weights = model.weights(node);
       const words = [node.title, ...node.names, ...node.types.map(dtype), ...node.types];
       for (const weight of weights) words.push(weight.title, dtype(weight.types[0] ?? ""));
-      this.entries.push({ node, text: words.join("\n").toLowerCase(), title: node.title });
+      this.entries.push({ side, model, node, text: words.join("\n").toLowerCase(), title: node.title });
     }
   }
 
-  /** Hits in order: those whose title begins so, groups, then the others in the order of the graph. */
+  /** Hits in order: groups, then nodes in the order of the graph. */
   find(query) {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return [];
-    const hits = this.entries.filter((entry) => words.every((word) => entry.text.includes(word)));
-    return hits;
+    return this.entries.filter((entry) => words.every((word) => entry.text.includes(word)));
   }
 }
 
 class Search {
   /** `show(hit)` is called with each hit that is walked to, `mark(hits)` with all of them. */
-  constructor(index, { show, mark }) {
-    this.index = index;
+  constructor(indexes, { show, mark }) {
+    this.indexes = indexes;
     this.show = show;
     this.mark = mark;
     this.field = document.getElementById("query");
@@ -58,7 +60,7 @@ class Search {
 
   run() {
     const start = performance.now();
-    this.hits = this.index.find(this.field.value);
+    this.hits = this.indexes.flatMap((index) => index.find(this.field.value));
     this.at = -1;
     this.#fill();
     this.mark(this.hits);
@@ -86,7 +88,7 @@ class Search {
   }
 
   #row(hit, at) {
-    const { model } = this.index;
+    const { model } = hit;
     const row = element("li", "hit");
     row.dataset.at = at;
     row.setAttribute("role", "option");

@@ -119,9 +119,10 @@ class GraphView extends EventTarget {
     const box = this.holder.getBoundingClientRect();
     this.ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.max(box.width, 1), Math.max(box.height, 1)];
-    // What was in the middle stays there.
+    // What was in the middle stays there, or the first picture begins anew.
     this.x += (this.w - w) / 2 / this.scale;
     Object.assign(this, { w, h });
+    if (this.scene && !this.touched) this.home(false);
     Object.assign(this.canvas, { width: Math.round(w * this.ratio), height: Math.round(h * this.ratio) });
     this.draw();
   }
@@ -131,6 +132,7 @@ class GraphView extends EventTarget {
   /** Moves to a place: at once, or in a glide. */
   go(target, glide = true) {
     this.gliding = null;
+    if (glide) this.touched = true;
     const goal = { x: this.x, y: this.y, scale: this.scale, ...target };
     if (!glide || matchMedia("(prefers-reduced-motion: reduce)").matches) {
       Object.assign(this, goal);
@@ -269,6 +271,7 @@ class GraphView extends EventTarget {
   selectNode(node, { centre = true, quiet = false, glide = true } = {}) {
     // A weight is shown at what reads it.
     let shown = node;
+    this.touched = true;
     if (!this.scene.boxOf[node.id] && node.kind === "weight") {
       const reader = this.model.readers[node.id][0];
       if (reader) shown = this.model.nodes[reader.node];
@@ -334,7 +337,7 @@ class GraphView extends EventTarget {
       moved = 0;
       spread = this.#spread(fingers);
       this.gliding = null;
-      this.dispatchEvent(new Event("touched"));
+      this.#touch();
     });
     canvas.addEventListener("pointermove", (event) => {
       const now = this.#point(event);
@@ -371,7 +374,7 @@ class GraphView extends EventTarget {
       "wheel",
       (event) => {
         event.preventDefault();
-        this.dispatchEvent(new Event("touched"));
+        this.#touch();
         const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
         // A pinch on a touch pad arrives as a wheel with the control key.
         if (event.shiftKey) return this.pan((event.deltaX || event.deltaY) * unit, 0);
@@ -386,11 +389,16 @@ class GraphView extends EventTarget {
       const box = this.map.getBoundingClientRect();
       const { s, left, top } = this.mapFrame;
       const [x, y] = [(event.clientX - box.left - left) / s, (event.clientY - box.top - top) / s];
-      this.dispatchEvent(new Event("touched"));
+      this.#touch();
       this.go({ x: x - this.w / 2 / this.scale, y: y - this.h / 2 / this.scale }, false);
     };
     this.map.addEventListener("pointerdown", jump);
     this.map.addEventListener("pointermove", jump);
+  }
+
+  #touch() {
+    this.touched = true;
+    this.dispatchEvent(new Event("touched"));
   }
 
   #spread(fingers) {
