@@ -13,13 +13,25 @@
 //!
 //! `diff(a, b)` mirrors `diff(b, a)`. Everything is iterative, deterministic and in practice linear.
 
+mod changes;
+mod entries;
+mod grow;
+mod hashes;
+mod homes;
+mod matching;
+mod pieces;
 mod side;
+mod symbols;
 mod types;
+mod words;
 
 pub use types::{Change, Diff, Entry, Kind, Layers, Pair, Place, Spot};
 
 use crate::{Graph, IrError};
-use side::Side;
+use homes::Homes;
+use matching::Matching;
+use pieces::View;
+use side::{Item, NONE, Side};
 
 /// The difference of two graphs.
 ///
@@ -27,5 +39,43 @@ use side::Side;
 /// A graph with a cycle.
 pub fn diff(left: &Graph, right: &Graph) -> Result<Diff, IrError> {
     let (left, right) = (Side::new(left)?, Side::new(right)?);
-    Ok(Diff::default())
+    let (matching, flipped) = matching::matched(&left, &right);
+    let changes = changes::changes(&left, &right, &matching);
+    let homes = Homes::new(&left, &right);
+    let view = View { left: &left, right: &right, matching: &matching, changes: &changes, homes, flipped };
+    let entries = view.entries();
+    Ok(collect(&left, &right, &matching, changes, entries))
+}
+
+/// The result by node ids, in topological order of the graphs.
+fn collect(
+    left: &Side<'_>,
+    right: &Side<'_>,
+    matching: &Matching,
+    mut changes: Vec<Vec<Change>>,
+    entries: Vec<Entry>,
+) -> Diff {
+    let numbers = |side: &Side<'_>| {
+        let mut numbers = vec![NONE; side.graph.node_bound()];
+        let nodes = (0..side.len() as u32).filter(|&n| !matches!(side.item(n), Item::Output(_)));
+        nodes.for_each(|n| numbers[side.ids[n as usize].index()] = n);
+        numbers
+    };
+    let mut diff = Diff { entries, ..Diff::default() };
+    let of_left = numbers(left);
+    for id in left.graph.topological().unwrap_or_default() {
+        let x = of_left[id.index()];
+        match matching.to_right[x as usize] {
+            NONE => diff.removed.push(id),
+            y => diff.pairs.push(Pair {
+                left: id,
+                right: right.ids[y as usize],
+                changes: std::mem::take(&mut changes[x as usize]),
+            }),
+        }
+    }
+    let of_right = numbers(right);
+    let all = right.graph.topological().unwrap_or_default().into_iter();
+    diff.added = all.filter(|id| matching.to_left[of_right[id.index()] as usize] == NONE).collect();
+    diff
 }

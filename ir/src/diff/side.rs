@@ -1,6 +1,6 @@
 //! A graph in flat tables: nodes by number, each after those it reads; outputs are nodes of their own at the end.
 
-use crate::{Graph, IrError, NodeId, NodeKind, Op, Value};
+use crate::{Graph, IrError, NodeId, NodeKind, Op, TensorType, Value};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// No node.
@@ -26,7 +26,7 @@ pub(super) enum Item<'g> {
     Output(&'g str),
 }
 
-impl Item<'_> {
+impl<'g> Item<'g> {
     /// `input`, `weight`, `output`, or the name of the operation.
     pub fn word(&self) -> &'static str {
         match self {
@@ -34,6 +34,14 @@ impl Item<'_> {
             Item::Weight(_) => "weight",
             Item::Op(op) => op.name(),
             Item::Output(_) => "output",
+        }
+    }
+
+    /// The name of an input, weight or output.
+    pub fn name(&self) -> Option<&'g str> {
+        match *self {
+            Item::Input(name) | Item::Weight(name) | Item::Output(name) => Some(name),
+            Item::Op(_) => None,
         }
     }
 
@@ -50,6 +58,8 @@ pub(super) struct Side<'g> {
     pub ids: Vec<NodeId>,
     /// A hash of what each node is: of an operation with its attributes, of others their kind alone.
     pub labels: Vec<u64>,
+    /// What kind of operation it is; beyond all those, whether it is an input, weight or output.
+    pub tags: Vec<u32>,
     operands: Vec<Link>,
     operand_starts: Vec<u32>,
     readers: Vec<Link>,
@@ -70,8 +80,9 @@ impl<'g> Side<'g> {
         let mut side = Side {
             graph,
             items: Vec::with_capacity(total),
-            ids: order,
+            ids: order.clone(),
             labels: Vec::with_capacity(total),
+            tags: Vec::with_capacity(total),
             operands: Vec::new(),
             operand_starts: Vec::with_capacity(total + 1),
             readers: Vec::new(),
@@ -82,7 +93,7 @@ impl<'g> Side<'g> {
             number: number_of,
             port: value.port,
         };
-        for &id in &side.ids {
+        for id in order {
             side.operand_starts.push(side.operands.len() as u32);
             side.operands.extend(graph.numbered_operands(id).into_iter().map(|(n, v)| link(n, v)));
             let item = match &graph.node(id).kind {
@@ -90,19 +101,30 @@ impl<'g> Side<'g> {
                 NodeKind::Weight(name) => Item::Weight(name),
                 NodeKind::Op(op) => Item::Op(op),
             };
-            side.items.push(item);
-            side.labels.push(label(item));
+            side.push(item);
         }
         for (name, value) in outputs {
             side.operand_starts.push(side.operands.len() as u32);
             side.operands.push(link(0, value));
             side.ids.push(value.node);
-            side.items.push(Item::Output(name));
-            side.labels.push(label(Item::Output(name)));
+            side.push(Item::Output(name));
         }
         side.operand_starts.push(side.operands.len() as u32);
         side.invert();
         Ok(side)
+    }
+
+    fn push(&mut self, item: Item<'g>) {
+        let kind = |n: u32| u32::from(u16::MAX) + n;
+        let (label, tag) = match item {
+            Item::Op(op) => (hash_of(op), u32::from(op.tag())),
+            Item::Input(_) => (hash_of(item.word()), kind(1)),
+            Item::Weight(_) => (hash_of(item.word()), kind(2)),
+            Item::Output(_) => (hash_of(item.word()), kind(3)),
+        };
+        self.items.push(item);
+        self.labels.push(label);
+        self.tags.push(tag);
     }
 
     /// Fills the tables of readers.
@@ -143,6 +165,22 @@ impl<'g> Side<'g> {
     /// What reads a node, by number of the reader.
     pub fn readers(&self, node: u32) -> &[Link] {
         &self.readers[self.reader_starts[node as usize] as usize..self.reader_starts[node as usize + 1] as usize]
+    }
+
+    /// The types of a node's results; an output has none.
+    pub fn types(&self, node: u32) -> &'g [TensorType] {
+        match self.item(node) {
+            Item::Output(_) => &[],
+            Item::Input(_) | Item::Weight(_) | Item::Op(_) => &self.graph.node(self.ids[node as usize]).results,
+        }
+    }
+
+    /// The name for people of an operation's first result that has one.
+    pub fn value_name(&self, node: u32) -> Option<&'g str> {
+        if !self.item(node).is_op() {
+            return None;
+        }
+        self.graph.results(self.ids[node as usize]).find_map(|value| self.graph.name_of(value))
     }
 
     /// The value that a link carries.
@@ -194,13 +232,6 @@ fn cycle(graph: &Graph) -> IrError {
         format!("node {} {kind}", id.index())
     });
     IrError::Cycle { node }
-}
-
-fn label(item: Item<'_>) -> u64 {
-    match item {
-        Item::Op(op) => hash_of(op),
-        Item::Input(_) | Item::Weight(_) | Item::Output(_) => hash_of(&item.word()),
-    }
 }
 
 /// A hash that is the same in every process.
