@@ -1,5 +1,5 @@
 //! Pages of graph texts: `cargo run -p tallow-ir --example page -- graph.txt > graph.html`; two make a page of
-//! their difference. A number in place of a file makes a decoder of so many layers.
+//! their difference. A number in place of a file makes a decoder of so many layers, `28-edited` one with some edits.
 
 use std::error::Error;
 use tallow_ir::{DType, Dim, Graph, Op, Shape, TensorType, diff, page, text};
@@ -22,15 +22,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn made(what: &str) -> Result<(Graph, page::About), Box<dyn Error>> {
-    let (graph, title) = match what.parse::<usize>() {
-        Ok(layers) => (decoder(layers)?, format!("decoder of {layers} layers")),
+    let (number, edited) = what.strip_suffix("-edited").map_or((what, false), |number| (number, true));
+    let (graph, title) = match number.parse::<usize>() {
+        Ok(layers) if edited => (decoder(layers, true)?, format!("edited decoder of {layers} layers")),
+        Ok(layers) => (decoder(layers, false)?, format!("decoder of {layers} layers")),
         Err(_) => (text::parse(&std::fs::read_to_string(what)?)?, what.rsplit('/').next().unwrap_or(what).to_owned()),
     };
     Ok((graph, page::About { subtitle: "raw".into(), ..page::About::titled(title) }))
 }
 
-/// A decoder as the families build it.
-fn decoder(layers: usize) -> Result<Graph, Box<dyn Error>> {
+/// A decoder as the families build it. The edited one has another activation, one layer with another epsilon, one
+/// without rotation of its keys, and softened logits.
+fn decoder(layers: usize, edited: bool) -> Result<Graph, Box<dyn Error>> {
     let mut g = Graph::new();
     let shape = |dims: &[i64]| Shape::fixed(dims);
     let q8 = |dims: &[i64]| TensorType::new(DType::Q8, shape(dims));
@@ -68,7 +71,10 @@ fn decoder(layers: usize) -> Result<Graph, Box<dyn Error>> {
         for (value, name, heads) in [(&mut q, "q", 14), (&mut k, "k", 2)] {
             let rope = Op::Rope { head_dim: 64, rope_dim: 64, base: 1e6.into() };
             let split = named(Op::Reshape { shape: vec![-1, heads, 64] }, &[*value], &format!("{name}_heads"))?;
-            let turned = named(rope, &[split, pos], &format!("{name}_rope"))?;
+            let turned = match edited && i == 9 && name == "k" {
+                true => split,
+                false => named(rope, &[split, pos], &format!("{name}_rope"))?,
+            };
             *value = named(Op::Reshape { shape: vec![-1, heads * 64] }, &[turned], &format!("{name}_rows"))?;
         }
         let kv = g.op_many(Op::KvCache, &[k, v])?;
@@ -81,17 +87,21 @@ fn decoder(layers: usize) -> Result<Graph, Box<dyn Error>> {
         let a = named(sdpa, &[q, kv[0], kv[1]], "attn")?;
         let a = named(Op::Matmul, &[a, weights[4]], "o")?;
         h = named(Op::Add, &[h, a], "mid")?;
-        let x = named(norm.clone(), &[h, weights[5]], "mlp_norm")?;
+        let odd = Op::RmsNorm { eps: 1e-5.into() };
+        let x = named(if edited && i == 5 { odd } else { norm.clone() }, &[h, weights[5]], "mlp_norm")?;
         let gate = named(Op::Matmul, &[x, weights[6]], "gate")?;
         let up = named(Op::Matmul, &[x, weights[7]], "up")?;
-        let x = named(Op::SwiGlu, &[gate, up], "act")?;
+        let x = named(if edited { Op::GeGlu } else { Op::SwiGlu }, &[gate, up], "act")?;
         let x = named(Op::Matmul, &[x, weights[8]], "down")?;
         h = named(Op::Add, &[h, x], "out")?;
     }
     let gain = g.weight("model.norm.weight", f32(&[896]))?;
     let x = g.op(norm, &[h, gain])?;
     g.name(x, "final_norm");
-    let logits = g.op(Op::Matmul, &[x, embed])?;
+    let mut logits = g.op(Op::Matmul, &[x, embed])?;
+    if edited {
+        logits = g.op(Op::MulScalar { value: 0.5.into() }, &[logits])?;
+    }
     g.name(logits, "logits");
     g.output("logits", logits)?;
     Ok(g)
