@@ -28,7 +28,36 @@ fn made(what: &str) -> Result<(Graph, page::About), Box<dyn Error>> {
         Ok(layers) => (decoder(layers, false)?, format!("decoder of {layers} layers")),
         Err(_) => (text::parse(&std::fs::read_to_string(what)?)?, what.rsplit('/').next().unwrap_or(what).to_owned()),
     };
-    Ok((graph, page::About { subtitle: "raw".into(), ..page::About::titled(title) }))
+    let mut about = page::About { subtitle: "raw".into(), ..page::About::titled(title) };
+    if number.parse::<usize>().is_ok() {
+        told(&graph, &mut about);
+    }
+    Ok((graph, about))
+}
+
+/// A program for the decoder, where in it each value was written, and some remarks.
+fn told(graph: &Graph, about: &mut page::About) {
+    const PROGRAM: &str = include_str!("page.rs");
+    about.source = Some(page::Source { name: "page.rs".into(), text: PROGRAM.into() });
+    for id in graph.nodes() {
+        let Some(name) = graph.results(id).next().and_then(|v| graph.name_of(v)) else { continue };
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let from = PROGRAM.lines().position(|line| line.starts_with("fn decoder")).unwrap_or(0);
+        let line = PROGRAM.lines().skip(from).position(|line| line.contains(&format!("\"{last}\""))).map(|n| n + from);
+        if let Some(line) = line {
+            let column = PROGRAM.lines().nth(line).and_then(|text| text.find(|c: char| c != ' ')).unwrap_or(0);
+            about.spans.insert(id, (line as u32 + 1, column as u32 + 1));
+        }
+        let remark = |pass: &str, applied, text: &str| page::Remark { pass: pass.into(), applied, text: text.into() };
+        match last {
+            "q" => about.remarks.insert(id, vec![remark("joined-projections", true, "q, k and v in one product")]),
+            "act" => {
+                let text = "the gate is read by a second operation";
+                about.remarks.insert(id, vec![remark("gated-activation", false, text)])
+            }
+            _ => None,
+        };
+    }
 }
 
 /// A decoder as the families build it. The edited one has another activation, one layer with another epsilon, one

@@ -11,6 +11,8 @@ use std::ops::Range;
 
 /// By how many numbers of a name layers are looked for: layers, experts in them, and so on.
 const MOST_NUMBERS: usize = 4;
+/// How many groups may stand in each other; deeper modules are not told apart.
+const MOST_DEPTH: usize = 24;
 /// The fewest operations of a module, and of a layer on average, that are worth a group.
 const LEAST_MODULE: usize = 3;
 const LEAST_LAYER: usize = 4;
@@ -59,6 +61,8 @@ struct Task {
     range: Range<usize>,
     parent: Option<usize>,
     step: Step,
+    /// How often the operations were parted by module.
+    depth: usize,
 }
 
 /// By what operations are grouped next.
@@ -81,7 +85,7 @@ impl<'g> Tree<'g> {
             .map(|place| modules(listing.node(place)).or_else(|| weight_module(&listing, place)))
             .collect();
         let mut builder = Builder { listing: &listing, paths: &paths, groups: Vec::new(), looks: HashMap::new() };
-        let mut todo = vec![Task { range: 0..listing.len(), parent: None, step: Step::Modules(0) }];
+        let mut todo = vec![Task { range: 0..listing.len(), parent: None, step: Step::Modules(0), depth: 0 }];
         while let Some(task) = todo.pop() {
             builder.work(task, &mut todo);
         }
@@ -130,21 +134,21 @@ impl Builder<'_, '_> {
     }
 
     fn work(&mut self, task: Task, todo: &mut Vec<Task>) {
-        let Task { range, parent, step } = task;
-        if range.len() < 2 {
+        if task.range.len() < 2 || task.depth >= MOST_DEPTH {
             return;
         }
-        match step {
-            Step::Modules(stage) => self.modules(range, parent, Some(stage), todo),
-            Step::Rest => self.modules(range, parent, None, todo),
-            Step::Layers(stage) if stage < MOST_NUMBERS => self.layers(range, parent, stage, todo),
-            Step::Layers(_) => todo.push(Task { range, parent, step: Step::Rest }),
+        match task.step {
+            Step::Modules(stage) => self.modules(task, Some(stage), todo),
+            Step::Rest => self.modules(task, None, todo),
+            Step::Layers(stage) if stage < MOST_NUMBERS => self.layers(task, stage, todo),
+            Step::Layers(_) => todo.push(Task { step: Step::Rest, ..task }),
         }
     }
 
     /// Groups by the next part of the modules that operations belong to; `stage` is what numbers to look
     /// for afterwards, `None` where numbered modules are groups like others.
-    fn modules(&mut self, range: Range<usize>, parent: Option<usize>, stage: Option<usize>, todo: &mut Vec<Task>) {
+    fn modules(&mut self, task: Task, stage: Option<usize>, todo: &mut Vec<Task>) {
+        let Task { range, parent, depth, .. } = task;
         let shared = self.shared(range.clone());
         let part = |place: usize| {
             let path = self.paths[place]?;
@@ -162,8 +166,9 @@ impl Builder<'_, '_> {
             }
         }
         segments.retain(|(segment, name, _)| !name.is_empty() && segment.len() >= LEAST_MODULE);
-        let after = |range: Range<usize>, parent| Task { range, parent, step: stage.map_or(Step::Rest, Step::Layers) };
-        let again = |range: Range<usize>, parent| Task { range, parent, step: stage.map_or(Step::Rest, Step::Modules) };
+        let task = |range: Range<usize>, parent, step| Task { range, parent, step, depth: depth + 1 };
+        let after = |range, parent| task(range, parent, stage.map_or(Step::Rest, Step::Layers));
+        let again = |range, parent| task(range, parent, stage.map_or(Step::Rest, Step::Modules));
         if segments.is_empty() {
             // Nothing more to tell them by, unless numbers do.
             todo.extend(stage.map(|_| after(range, parent)));
@@ -198,19 +203,20 @@ impl Builder<'_, '_> {
     }
 
     /// Groups by numbers in names that count up, and layers that are the same into stacks.
-    fn layers(&mut self, range: Range<usize>, parent: Option<usize>, stage: usize, todo: &mut Vec<Task>) {
+    fn layers(&mut self, task: Task, stage: usize, todo: &mut Vec<Task>) {
+        let Task { range, parent, depth, .. } = task;
         let mut runs = scopes::runs(self.listing, range.clone(), stage);
         // `v1`, `v2` … count values, and `linear1`, `linear2` single ones: no layers.
         runs.retain(|run| run.blocks.iter().map(Block::len).sum::<usize>() >= LEAST_LAYER * run.blocks.len());
         if runs.is_empty() {
-            todo.push(Task { range, parent, step: Step::Layers(stage + 1) });
+            todo.push(Task { range, parent, step: Step::Layers(stage + 1), depth });
             return;
         }
         let mut at = range.start;
         for run in runs {
             let noun = run.noun.as_deref().unwrap_or("block");
             let (Some(first), Some(last)) = (run.blocks.first(), run.blocks.last()) else { continue };
-            todo.push(Task { range: at..first.start, parent, step: Step::Layers(stage + 1) });
+            todo.push(Task { range: at..first.start, parent, step: Step::Layers(stage + 1), depth });
             at = last.end;
             let looks: Vec<u32> = run.blocks.iter().map(|b| self.look(b.start..b.end)).collect();
             let mut from = 0;
@@ -228,12 +234,12 @@ impl Builder<'_, '_> {
                     let label = format!("{noun} {}", block.number);
                     let inner = self.group(GroupKind::Layer, label, block.start..block.end, around);
                     let step = Step::Modules(stage + 1);
-                    todo.push(Task { range: block.start..block.end, parent: Some(inner), step });
+                    todo.push(Task { range: block.start..block.end, parent: Some(inner), step, depth: depth + 1 });
                 }
                 from += same;
             }
         }
-        todo.push(Task { range: at..range.end, parent, step: Step::Layers(stage + 1) });
+        todo.push(Task { range: at..range.end, parent, step: Step::Layers(stage + 1), depth });
     }
 
     /// A number that is equal for ranges with the same operations, wired in the same way inside; values

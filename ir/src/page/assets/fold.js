@@ -5,8 +5,8 @@
  * stands for all (with a member that is shown), or open as all of its layers.
  */
 
-/** What the first picture may show, and what a single group may add to it. */
-const FIRST_BUDGET = 18;
+/** How many boxes the first picture may have for layers to open in it, and for modules. */
+const FIRST_BUDGET = { layer: 26, module: 18 };
 
 class Fold {
   constructor(model) {
@@ -131,7 +131,7 @@ class Fold {
           const layer = body.kind === "layer";
           // Modules open together or not at all.
           const more = layer ? this.#size(group) - 1 : all;
-          if (shown + more > FIRST_BUDGET || (layer && looks.has(body.look))) continue;
+          if (shown + more > FIRST_BUDGET[layer ? "layer" : "module"] || (layer && looks.has(body.look))) continue;
           if (layer) looks.add(body.look);
           this.setOpen(group, true);
           next.push(body.children);

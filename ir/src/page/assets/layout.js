@@ -13,7 +13,7 @@ const PAD = 18;
 /** The height that the name of a value takes above an open group. */
 const TAG_ROOM = 26;
 /** A value with so many readers in one group is named at each of them instead of drawn to them. */
-const MOST_ARROWS = 6;
+const MOST_ARROWS = 4;
 const FONT = '"Inter", "Segoe UI", system-ui, -apple-system, "Helvetica Neue", "DejaVu Sans", sans-serif';
 
 const measure = (() => {
@@ -45,7 +45,7 @@ class Scene {
     this.fold = fold;
     /** The box that shows each operation, undefined where none does. */
     this.boxOf = new Array(model.nodes.length);
-    /** The open stacks that show one layer for all, by group. */
+    this.anyOne = model.groups.some((group) => fold.isOne(group));
     this.root = this.#container(null, null);
     this.#connect();
     this.#layOut();
@@ -121,7 +121,8 @@ class Scene {
     }
     const operations = group.to - group.from;
     const times = group.kind === "stack" ? group.members.length : 1;
-    const detail = times > 1 ? `${times} × ${operations / times} operations` : `${operations} operations`;
+    const size = times > 1 ? `${times} × ${operations / times} operations` : `${operations} operations`;
+    const detail = group.like ? `${times > 1 ? `${times} × ` : ""}as ${group.like.label}` : size;
     const title = shortened(group.label, 30);
     const width = Math.max(measure(title, TITLE_FONT) + 22, measure(detail, SMALL_FONT) + 8) + 34;
     return { kind: "group", group, title, detail, times, counts, w: Math.ceil(Math.max(width, 130)), h: 52 };
@@ -132,6 +133,7 @@ class Scene {
   /** The operation that stands for one: itself, or that of the layer that its stack shows. */
   #stands(place) {
     const { model, fold } = this;
+    if (!this.anyOne) return place;
     for (;;) {
       const moved = model.around(place).find((g) => g.kind === "stack" && fold.isOne(g) && !this.#inside(fold.shown(g), place));
       if (!moved) return place;

@@ -89,6 +89,15 @@ class Model {
     this.home = new Int32Array(this.operations).fill(-1);
     for (const group of this.groups) this.home.fill(group.id, group.from, group.to);
     for (const group of this.groups) if (group.kind === "stack") group.members = this.#members(group);
+    // Layers that look like an earlier one say so.
+    const looks = new Map();
+    for (const group of [...this.groups].sort((a, b) => a.from - b.from || b.to - a.to)) {
+      if (group.kind !== "layer" && group.kind !== "stack") continue;
+      const look = (group.members?.[0] ?? group).look;
+      const first = looks.get(look);
+      if (first === undefined) looks.set(look, group);
+      else if (group.from >= first.to) group.like = first.members?.[0] ?? first;
+    }
   }
 
   /** The layers of a stack, also those that stand in parts of it. */

@@ -241,8 +241,8 @@ class Painter {
     c.fillStyle = palette.box;
     c.fill();
     if (!isGroup) {
-      c.globalAlpha = (dim ? 0.28 : 1) * (isEnd ? 0.24 : 0.17);
-      c.fillStyle = color;
+      c.globalAlpha = (dim ? 0.28 : 1) * (tint ? 0.3 : isEnd ? 0.24 : 0.17);
+      c.fillStyle = tint ? palette[tint] : color;
       c.fill();
       c.globalAlpha = dim ? 0.28 : 1;
     }
@@ -251,7 +251,10 @@ class Painter {
     c.strokeStyle = selected ? palette.accent : hit ? palette.hit : tint ? palette[tint] : isGroup ? palette.line : color;
     c.lineWidth = selected || hit || tint ? Math.max(2.5, 1.5 / view.scale) : marks.hovered === box ? 2 : 1;
     c.stroke();
-    if (view.scale >= TEXT_SCALE) this.#texts(box, color, isGroup, isEnd);
+    if (view.scale >= TEXT_SCALE) {
+      this.#texts(box, color, isGroup, isEnd);
+      if (box.node?.remarks.length) this.#remarked(box);
+    }
     c.globalAlpha = 1;
   }
 
@@ -298,6 +301,18 @@ class Painter {
       c.fillStyle = palette.muted;
       c.fillText(box.detail, left, box.y + lines[1]);
     }
+  }
+
+  /** A dot on the corner of a box that the compiler has something to say about. */
+  #remarked(box) {
+    const { c, palette } = this;
+    c.beginPath();
+    c.arc(box.x + box.w - 1, box.y + 1, 5, 0, 2 * Math.PI);
+    c.fillStyle = box.node.remarks.some(([, applied]) => applied) ? palette.added : palette.changed;
+    c.fill();
+    c.strokeStyle = palette.page;
+    c.lineWidth = 1.5;
+    c.stroke();
   }
 
   /** A strip of colours: of what a closed group is made. */
