@@ -21,6 +21,8 @@ class Palette {
 /** Below these scales texts and labels are left out. */
 const LABEL_SCALE = 0.62;
 const TEXT_SCALE = 0.34;
+/** Below this one boxes are plain rectangles, and edges straight. */
+const SHAPE_SCALE = 0.14;
 
 /** The part of a stack's header that turns to the layer before and after: where it begins, and its text. */
 function stepper(box) {
@@ -40,6 +42,7 @@ class Painter {
     const seen = { x: view.x, y: view.y, r: view.x + view.w / view.scale, b: view.y + view.h / view.scale };
     const inSight = (b) => b.x < seen.r && b.x + b.w > seen.x && b.y < seen.b && b.y + b.h > seen.y;
     const boxes = scene.boxes.filter(inSight);
+    if (view.scale < SHAPE_SCALE) return this.#sketch(scene, boxes, seen);
     for (const box of boxes) if (box.kind === "container") this.#container(box);
     const edges = scene.edges.filter((e) => e.box.x < seen.r && e.box.r > seen.x - 60 && e.box.y < seen.b && e.box.b > seen.y);
     const lit = [];
@@ -49,6 +52,48 @@ class Painter {
     for (const box of boxes) if (box.kind === "container") this.#header(box);
     for (const box of boxes) if (box.kind !== "container") this.#box(box);
     if (view.scale >= LABEL_SCALE) for (const edge of edges) if (edge.label) this.#label(edge);
+  }
+
+  /** From far away: as few and as plain shapes as there are colours. */
+  #sketch(scene, boxes, seen) {
+    const { c, palette, view, marks } = this;
+    const thin = 1 / view.scale;
+    for (const box of boxes)
+      if (box.kind === "container") {
+        c.fillStyle = box.depth % 2 ? palette.group : palette.group2;
+        c.fillRect(box.x, box.y, box.w, box.h);
+        c.strokeStyle = marks.tintGroup?.(box.group) ? palette[marks.tintGroup(box.group)] : palette.line;
+        c.lineWidth = thin;
+        c.strokeRect(box.x, box.y, box.w, box.h);
+      }
+    c.beginPath();
+    for (const edge of scene.edges) {
+      if (edge.tag || edge.box.y > seen.b || edge.box.b < seen.y || (edge.box.b - edge.box.y) * view.scale < 3) continue;
+      edge.points.forEach((p, at) => (at ? c.lineTo(p.x, p.y) : c.moveTo(p.x, p.y)));
+    }
+    c.strokeStyle = palette.edge;
+    c.globalAlpha = 0.6;
+    c.stroke();
+    c.globalAlpha = 1;
+    const byColor = new Map();
+    for (const box of boxes) {
+      if (box.kind === "container") continue;
+      const tint = box.node ? marks.tint?.(box.node) : marks.tintGroup?.(box.group);
+      const hit = marks.hits?.has(box.node ? box.node.id : `g${box.group.id}`);
+      const color = hit ? palette.hit : tint ? palette[tint] : box.node ? palette.of[box.node.color] : palette.muted;
+      const key = marks.dim(box) ? palette.line : color;
+      byColor.has(key) ? byColor.get(key).push(box) : byColor.set(key, [box]);
+    }
+    for (const [color, all] of byColor) {
+      c.fillStyle = color;
+      for (const box of all) c.fillRect(box.x, box.y, box.w, box.h);
+    }
+    for (const box of [marks.selected, marks.hovered]) {
+      if (!box) continue;
+      c.strokeStyle = palette.accent;
+      c.lineWidth = 2.5 * thin;
+      c.strokeRect(box.x, box.y, box.w, box.h);
+    }
   }
 
   #isLit(edge) {
