@@ -22,6 +22,7 @@ pub mod generation;
 pub mod graph_file;
 pub mod library;
 pub mod model;
+pub mod numeric;
 pub mod program;
 pub mod session;
 pub mod source;

@@ -22,7 +22,7 @@ mod trace;
 mod value;
 pub mod weights;
 
-pub use candle_core::{DType, Device, Tensor};
+pub use candle_core::{DType, Device, Error as CandleError, Tensor};
 pub use error::ExecutorError;
 pub use host::HostFunctions;
 pub use interpreter::Interpreter;
