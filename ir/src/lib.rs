@@ -17,6 +17,7 @@ pub mod graph;
 pub mod hex;
 pub mod hint;
 pub mod ops;
+pub mod page;
 pub mod reference;
 pub mod rope;
 mod shape;
