@@ -38,6 +38,8 @@ pub struct PlanWeight {
 pub struct Step {
     /// What to do.
     pub op: Op,
+    /// The node of the lowered graph that it comes from.
+    pub node: NodeId,
     /// Where it comes from, for messages: the name of its first result.
     pub name: String,
     /// Operands in order.
@@ -151,6 +153,7 @@ pub fn lower_with(verified: &Verified, caches: &HashMap<NodeId, u32>) -> Result<
                     .map_or_else(|| format!("{}#{}", op.name(), id.index()), str::to_owned);
                 let step = Step {
                     op: op.clone(),
+                    node: id,
                     name,
                     operands: operands.iter().map(|v| buffers[v]).collect(),
                     results,

@@ -323,7 +323,8 @@ mod tests {
         let ones = |dims: &[usize]| Val::Tensor(Tensor::ones(dims, DType::F32, &Device::Cpu).unwrap());
         let runs = |op: Op, operands: &[Val]| {
             let (results, types, frees) = (vec![], vec![], vec![]);
-            let step = Step { op, name: "y".into(), operands: vec![], results, types, frees, cache: None };
+            let node = tallow_ir::NodeId::default();
+            let step = Step { op, node, name: "y".into(), operands: vec![], results, types, frees, cache: None };
             let mut random = RandomState::default();
             let mut frame = Frame { caches: &mut [], tokens: 3, length: 3, random: &mut random, host: None };
             super::step(&team, &step, operands, &mut frame).unwrap().is_some()

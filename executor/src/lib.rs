@@ -18,13 +18,16 @@ mod session;
 pub mod stream;
 pub mod tensors;
 pub mod tokenizer;
+mod trace;
 mod value;
 pub mod weights;
 
 pub use candle_core::{DType, Device, Tensor};
 pub use error::ExecutorError;
 pub use host::HostFunctions;
+pub use interpreter::Interpreter;
 pub use program::{CacheType, Engine, Program, ProgramOptions};
 pub use session::{Rows, Session};
 pub use tensors::{load_safetensors, save_safetensors};
+pub use trace::{Trace, Traced};
 pub use weights::{WeightSource, WeightView};

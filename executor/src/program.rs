@@ -3,13 +3,13 @@
 use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::random::RandomState;
-use crate::interpreter::{self, Frame};
+use crate::interpreter::{self, Frame, Interpreter};
 use crate::kernels::Team;
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tallow_compiler::{Plan, lower, passes};
+use tallow_compiler::{CompileError, Optimised, Options, Plan, Stage, lower_with, optimise, passes};
 use tallow_ir::verify::Verified;
 use tallow_ir::{DType, Graph, TensorType};
 
@@ -51,16 +51,26 @@ pub struct ProgramOptions {
     pub context: Option<usize>,
     /// Tokens of a prompt that run at once; bounds memory and changes no result.
     pub chunk: usize,
+    /// How far the graph is compiled; `None`: for the CPU all the way, for the reference not at all.
+    pub stage: Option<Stage>,
 }
 
 impl Default for ProgramOptions {
     fn default() -> Self {
-        ProgramOptions { engine: Engine::Cpu, threads: 0, cache: CacheType::Auto, context: None, chunk: 512 }
+        ProgramOptions {
+            engine: Engine::Cpu,
+            threads: 0,
+            cache: CacheType::Auto,
+            context: None,
+            chunk: 512,
+            stage: None,
+        }
     }
 }
 
-/// A plan with what stays the same from call to call.
+/// A compiled graph as a plan, with what stays the same from call to call.
 pub(crate) struct Loaded {
+    pub compiled: Optimised,
     pub plan: Plan,
     /// Weights and results of the prelude, by buffer.
     pub fixed: Vec<Option<Val>>,
@@ -72,9 +82,11 @@ pub(crate) struct Loaded {
 /// A verified graph with its weights, lowered: shared by sessions and threads.
 pub struct Program {
     /// Every row of every output.
-    all: Loaded,
+    all: Arc<Loaded>,
     /// The last row of the logits; other outputs whole.
-    last: Loaded,
+    last: Arc<Loaded>,
+    /// One token that follows others: every row is the last one.
+    one: Option<Arc<Loaded>>,
     pub(crate) options: ProgramOptions,
     pub(crate) half_cache: bool,
     pub(crate) team: Team,
@@ -86,10 +98,19 @@ impl Program {
     /// Lowers `graph` and finds its weights in `source`. No weight is decoded yet, but for those
     /// that are combined before the first call.
     pub fn new(graph: &Verified, source: Arc<dyn WeightSource>, options: ProgramOptions) -> Result<Self> {
-        let mut weights = HashMap::new();
-        let all = load(lower(graph)?, &source, &mut weights)?;
-        let cut = lower_last(graph.graph())?;
-        let last = load(cut, &source, &mut weights)?;
+        let mut loader = Loader { source: &source, options, weights: HashMap::new() };
+        let all = loader.load(graph)?;
+        let last = match passes::last_row(graph.graph(), LOGITS)? {
+            Some(cut) => loader.load(&variant("last-row", cut)?)?,
+            None => all.clone(),
+        };
+        // The raw graph runs as it is.
+        let one = match loader.stage() {
+            Stage::Raw => None,
+            Stage::Portable | Stage::Target => passes::for_one_token(graph.graph())?,
+        };
+        let one = one.map(|one| loader.load(&variant("one-token", one)?)).transpose()?;
+        let weights = loader.weights;
         let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
         let half_cache = options.engine != Engine::Reference
             && match options.cache {
@@ -106,7 +127,7 @@ impl Program {
             true => passes::token_inputs(graph.graph()),
             false => Vec::new(),
         };
-        Ok(Program { all, last, options, half_cache, team, one_token, host: None })
+        Ok(Program { all, last, one, options, half_cache, team, one_token, host: None })
     }
 
     /// The program with the functions that its graph may call by `HostCall`.
@@ -118,6 +139,21 @@ impl Program {
     /// The plan of all rows.
     pub fn plan(&self) -> &Plan {
         &self.all.plan
+    }
+
+    /// The graph of [`Program::plan`], with what the compiler did to it.
+    pub fn compiled(&self) -> &Optimised {
+        &self.all.compiled
+    }
+
+    /// The plan of prompts: the last row of the logits alone.
+    pub fn prompt_plan(&self) -> &Plan {
+        &self.last.plan
+    }
+
+    /// The plan of one token that follows others, where the graph continues texts.
+    pub fn decode_plan(&self) -> Option<&Plan> {
+        self.one.as_ref().map(|one| &one.plan)
     }
 
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
@@ -137,6 +173,11 @@ impl Program {
         &self.options
     }
 
+    /// Whether sessions hold the rows of caches in half precision.
+    pub fn half_cache(&self) -> bool {
+        self.half_cache
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.team.threads()
@@ -148,14 +189,43 @@ impl Program {
             crate::Rows::Last => &self.last,
         }
     }
+
+    /// The plan of a call that is bound for [`Program::loaded`].
+    pub(crate) fn for_call(&self, rows: crate::Rows, tokens: usize) -> &Loaded {
+        match &self.one {
+            Some(one) if tokens == 1 => one,
+            _ => self.loaded(rows),
+        }
+    }
 }
 
-fn lower_last(graph: &Graph) -> Result<Plan> {
-    let cut = passes::last_row(graph, LOGITS)?;
-    let verified = tallow_ir::verify::verify(cut).map_err(|e| {
-        ExecutorError::Threads(format!("the last-row pass made a faulty graph; please report this: {e}"))
-    })?;
-    Ok(lower(&verified)?)
+/// A variant of a verified graph, verified.
+fn variant(pass: &'static str, graph: Graph) -> Result<Verified> {
+    let fault = |source| CompileError::Verify { pass, before: 0, source: Box::new(source) };
+    Ok(tallow_ir::verify::verify(graph).map_err(fault)?)
+}
+
+/// Compiles the variants of one graph over the same weights.
+struct Loader<'a> {
+    source: &'a Arc<dyn WeightSource>,
+    options: ProgramOptions,
+    weights: HashMap<String, Arc<Weight>>,
+}
+
+impl Loader<'_> {
+    fn stage(&self) -> Stage {
+        self.options.stage.unwrap_or(match self.options.engine {
+            Engine::Cpu => Stage::Target,
+            Engine::Reference => Stage::Raw,
+        })
+    }
+
+    fn load(&mut self, graph: &Verified) -> Result<Arc<Loaded>> {
+        let options = Options { stage: self.stage(), evaluate: Some(&Interpreter), ..Options::default() };
+        let compiled = optimise(graph, &options)?;
+        let plan = lower_with(&compiled.graph, &compiled.caches)?;
+        Ok(Arc::new(load(compiled, plan, self.source, &mut self.weights)?))
+    }
 }
 
 /// The element types by buffer, if a size of the plan is told only by running.
@@ -172,7 +242,12 @@ fn unsettled(plan: &Plan) -> Option<Vec<DType>> {
     Some(types)
 }
 
-fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
+fn load(
+    compiled: Optimised,
+    plan: Plan,
+    source: &Arc<dyn WeightSource>,
+    known: &mut HashMap<String, Arc<Weight>>,
+) -> Result<Loaded> {
     let mut fixed: Vec<Option<Val>> = vec![None; plan.buffers as usize];
     for w in &plan.weights {
         let weight = match known.get(&w.name) {
@@ -194,5 +269,5 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
         }
     }
     let unsettled = unsettled(&plan);
-    Ok(Loaded { plan, fixed, unsettled })
+    Ok(Loaded { compiled, plan, fixed, unsettled })
 }

@@ -7,8 +7,8 @@ use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::{EdgeRef, IntoEdgeReferences};
 use std::collections::HashMap;
 
-/// Id of a node; stays valid while other nodes come and go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Id of a node; stays valid while other nodes come and go. The default is that of the first node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(NodeIndex<u32>);
 
 impl NodeId {

@@ -7,6 +7,7 @@ use crate::Stage::{Portable, Target};
 use crate::pipeline::{Pass, Way};
 
 pub use portable::last_row::last_row;
+pub use portable::one_token::for_one_token;
 pub use portable::whole_prompt::{Missed, takes_one_token, token_inputs, whole_prompt};
 
 /// The passes in their order.

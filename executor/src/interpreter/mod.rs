@@ -8,6 +8,7 @@ mod cast;
 mod convolution;
 mod detection;
 mod elementwise;
+mod evaluate;
 mod experts;
 mod gather;
 mod host;
@@ -29,6 +30,8 @@ mod resize;
 pub(crate) mod rope;
 mod rope_multi;
 mod sound;
+
+pub use evaluate::Interpreter;
 
 use crate::cache::{Cache, Part};
 use crate::error::{ExecutorError, Result};

@@ -3,4 +3,5 @@
 pub(super) mod dead;
 pub(super) mod identities;
 pub(super) mod last_row;
+pub(super) mod one_token;
 pub(super) mod whole_prompt;
