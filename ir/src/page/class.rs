@@ -85,18 +85,19 @@ impl Class {
     pub fn of(op: &Op) -> Class {
         match op {
             Op::Matmul { .. } | Op::BatchMatmul { .. } | Op::LoraApply { .. } | Op::Kron { .. } | Op::MatrixInverse { .. }
-            | Op::FusedNormMatmul { .. } | Op::ExpertMatmul { .. } => Class::Matmul,
+            | Op::FusedNormMatmul { .. } | Op::ExpertMatmul { .. } | Op::JoinedMatmul { .. } | Op::GatedMatmul { .. }
+            | Op::MatmulBias { .. } => Class::Matmul,
             Op::Conv1d { .. } | Op::Conv2d { .. } | Op::Conv3d { .. } | Op::ConvTranspose1d { .. } | Op::ConvTranspose2d { .. }
             | Op::CausalConv1d { .. } | Op::DepthwiseConv { .. } | Op::PatchEmbed { .. } => Class::Convolution,
             Op::Sdpa { .. } | Op::SdpaCross { .. } | Op::SdpaWindow { .. } | Op::FlashAttention { .. } | Op::Attention { .. }
-            | Op::GatedDelta { .. } => Class::Attention,
+            | Op::GatedDelta { .. } | Op::CachedAttention { .. } => Class::Attention,
             Op::Rope { .. } | Op::RopeScaled { .. } | Op::RopeMulti { .. } | Op::SinusoidalEmbed { .. } | Op::RelativePosEmbedding { .. }
             | Op::PosEmbed { .. } => Class::Position,
             Op::RmsNorm { .. } | Op::LayerNorm { .. } | Op::BatchNorm { .. } | Op::GroupNorm { .. } | Op::InstanceNorm { .. }
-            | Op::AdaLN { .. } | Op::FusedSkipNorm { .. } => Class::Norm,
+            | Op::AdaLN { .. } | Op::FusedSkipNorm { .. } | Op::SkipLayerNorm { .. } => Class::Norm,
             Op::Silu { .. } | Op::Gelu { .. } | Op::GeGlu { .. } | Op::SwiGlu { .. } | Op::Glu { .. } | Op::Relu { .. } | Op::LeakyRelu { .. }
             | Op::PRelu { .. } | Op::Sigmoid { .. } | Op::Tanh { .. } | Op::Softmax { .. } | Op::FusedSwiGlu { .. } | Op::Softplus { .. }
-            | Op::QuickGelu { .. } | Op::ReluSquared { .. } => Class::Activation,
+            | Op::Gated { .. } | Op::QuickGelu { .. } | Op::ReluSquared { .. } => Class::Activation,
             Op::Add { .. } | Op::Mul { .. } | Op::Sub { .. } | Op::Div { .. } | Op::Clamp { .. } | Op::NanToNum { .. } | Op::FlowStep { .. }
             | Op::Quantize { .. } | Op::Dequantize { .. } | Op::AddScalar { .. } | Op::MulScalar { .. } | Op::Neg { .. } | Op::Exp { .. }
             | Op::Log { .. } | Op::Sqrt { .. } | Op::Sin { .. } | Op::Cos { .. } | Op::Erf { .. } | Op::Abs { .. } | Op::Rsqrt { .. }
