@@ -86,17 +86,40 @@ fn place(number: u32, port: u32) -> u64 {
 }
 
 impl Matching {
-    /// Nodes with the same key, if no other node of their graphs that is still unmatched has it.
+    /// Matches nodes with the same key, if no other node of their graphs that is still unmatched has it.
     pub(super) fn unique(&mut self, left: &[u64], right: &[u64]) {
+        for (l, r) in self.only(left, right) {
+            self.pair(l, r);
+        }
+    }
+
+    /// The same, but for nodes that read what is matched to something else.
+    pub(super) fn unique_fitting(&mut self, a: &Side<'_>, b: &Side<'_>, left: &[u64], right: &[u64]) {
+        let mut pairs = self.only(left, right);
+        // Operands before their readers.
+        pairs.sort_unstable();
+        for (l, r) in pairs {
+            let operands = a.operands(l).iter().zip(b.operands(r));
+            let fit = |v: u32, w: u32| match (self.to_right[v as usize], self.to_left[w as usize]) {
+                (NONE, NONE) => true,
+                (partner, _) => partner == w,
+            };
+            if operands.into_iter().all(|(v, w)| fit(v.node, w.node)) {
+                self.pair(l, r);
+            }
+        }
+    }
+
+    fn only(&self, left: &[u64], right: &[u64]) -> Vec<(u32, u32)> {
         let mut at: Vec<(u64, bool, u32)> = Vec::new();
         at.extend(self.unmatched_left().map(|n| (left[n as usize], false, n)));
         at.extend(self.unmatched_right().map(|n| (right[n as usize], true, n)));
         at.sort_unstable();
-        for class in at.chunk_by(|x, y| x.0 == y.0) {
-            if let &[(_, false, l), (_, true, r)] = class {
-                self.pair(l, r);
-            }
-        }
+        let class = |class: &[(u64, bool, u32)]| match *class {
+            [(_, false, l), (_, true, r)] => Some((l, r)),
+            _ => None,
+        };
+        at.chunk_by(|x, y| x.0 == y.0).filter_map(class).collect()
     }
 
     /// Classes of nodes with the same key, where both graphs have as many of them unmatched: nodes of the left and of
