@@ -1,12 +1,15 @@
 //! Hashes of what nodes depend on and of what depends on them.
 
 use super::matching::Matching;
-use super::side::{Item, NONE, Side, hash_of, mix};
+use super::side::{Item, Link, NONE, Side, hash_of, mix};
 
 /// How many steps up a near hash sees.
 const NEAR: usize = 3;
 /// How many steps up what a hash of readers takes for a node sees.
 const OWN: usize = 2;
+
+/// How many readers of a node are looked at.
+const MOST_READERS: usize = 8;
 
 /// Hashes of one graph, by node. Both graphs' are alike where the nodes are, whatever inputs, weights and outputs that
 /// only one of them has are called.
@@ -93,19 +96,29 @@ impl Matching {
         }
     }
 
-    /// The same, but for nodes that read what is matched to something else.
+    /// The same, but for nodes with neighbours that are matched to something else, or would be but for their own
+    /// neighbours: of what repeats the one graph may have more.
     pub(super) fn unique_fitting(&mut self, a: &Side<'_>, b: &Side<'_>, left: &[u64], right: &[u64]) {
         let mut pairs = self.only(left, right);
         // Operands before their readers.
         pairs.sort_unstable();
+        let mut refused = (vec![false; a.len()], vec![false; b.len()]);
         for (l, r) in pairs {
-            let operands = a.operands(l).iter().zip(b.operands(r));
-            let fit = |v: u32, w: u32| match (self.to_right[v as usize], self.to_left[w as usize]) {
-                (NONE, NONE) => true,
+            let operand = |v: u32, w: u32| match (self.to_right[v as usize], self.to_left[w as usize]) {
+                (NONE, NONE) => !refused.0[v as usize] && !refused.1[w as usize],
                 (partner, _) => partner == w,
             };
-            if operands.into_iter().all(|(v, w)| fit(v.node, w.node)) {
+            let reader = |link: &Link| match self.to_right[link.node as usize] {
+                NONE => true,
+                partner => b.operands(partner).get(link.number as usize).is_some_and(|o| o.node == r),
+            };
+            let fits = a.operands(l).iter().zip(b.operands(r)).all(|(v, w)| operand(v.node, w.node))
+                && a.readers(l).iter().take(MOST_READERS).all(reader);
+            if fits {
                 self.pair(l, r);
+            } else {
+                refused.0[l as usize] = true;
+                refused.1[r as usize] = true;
             }
         }
     }
