@@ -18,6 +18,7 @@ mod picture;
 mod repeats;
 pub(crate) mod scopes;
 mod text;
+mod tree;
 mod wrap;
 
 pub use dot::dot;
@@ -25,6 +26,10 @@ pub use json::json;
 pub use mermaid::mermaid;
 pub use picture::Detail;
 pub use text::folded;
+
+pub(crate) use counts::Counts;
+pub(crate) use listing::Listing;
+pub(crate) use tree::{Group, GroupKind, Tree};
 
 #[cfg(test)]
 mod tests;
