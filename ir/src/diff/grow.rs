@@ -20,6 +20,8 @@ const MOST_OPERANDS: usize = 16;
 const MOST_READERS: usize = 8;
 /// How many pairs of readers of one kind are weighed.
 const MOST_PAIRS: usize = 16;
+/// How many unmatched readers of a node are looked past.
+const MOST_AHEAD: usize = 3;
 /// How many nodes are looked at past what one graph alone has.
 const MOST_PASSED: usize = 16;
 
@@ -66,6 +68,12 @@ struct Weight {
 impl Weight {
     fn level(&self) -> usize {
         usize::try_from((self.score + ZERO).clamp(0, LEVELS as i32 - 1)).unwrap_or(0)
+    }
+
+    /// An operand is what comes before the other one's.
+    fn past(&mut self) {
+        self.against(-1);
+        self.alike += 1;
     }
 
     fn against(&mut self, by: i32) {
@@ -171,6 +179,7 @@ impl<'a, 'g> Grow<'a, 'g> {
             }
             for (x, y) in std::mem::take(&mut self.fresh) {
                 self.look_past(x, y);
+                self.look_ahead(x, y);
             }
             let Some((level, (x, y))) = self.doubtful.pop() else { return };
             let Some(weight) = self.weigh(x, y) else { continue };
@@ -188,8 +197,10 @@ impl<'a, 'g> Grow<'a, 'g> {
     /// Whether a pair is better than none.
     fn acceptable(&self, x: u32, y: u32, weight: Weight) -> bool {
         match self.a.tags[x as usize] == self.b.tags[y as usize] {
-            true => weight.operands + weight.readers > 0,
-            false => weight.operands + weight.alike > 0 && weight.readers > 0,
+            true => weight.operands + weight.alike + weight.readers > 0,
+            false if weight.readers > 0 => weight.operands + weight.alike > 0,
+            // In the place of the other, though what reads them is another thing as well.
+            false => [self.a.operands(x).len(), self.b.operands(y).len()] == [weight.operands as usize; 2],
         }
     }
 
@@ -294,6 +305,29 @@ impl<'a, 'g> Grow<'a, 'g> {
         }
     }
 
+    /// The same for readers of a pair, past a single node.
+    fn look_ahead(&mut self, x: u32, y: u32) {
+        let (a, b) = (self.a, self.b);
+        let (left, right) = (free_readers(a, &self.matching.to_right, x), free_readers(b, &self.matching.to_left, y));
+        if left.is_empty() || right.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        if let ([v], [w]) = (&left[..], &right[..]) {
+            self.doubt(*v, *w, 0);
+        }
+        for &v in &left {
+            let next = free_readers(a, &self.matching.to_right, v).into_iter();
+            found.extend(next.flat_map(|n| right.iter().map(move |&w| (n, w))));
+        }
+        for &w in &right {
+            let next = free_readers(b, &self.matching.to_left, w).into_iter();
+            found.extend(next.flat_map(|n| left.iter().map(move |&v| (v, n))));
+        }
+        found.retain(|&(v, w)| a.tags[v as usize] == b.tags[w as usize]);
+        found.into_iter().for_each(|(v, w)| self.doubt(v, w, 0));
+    }
+
     fn doubt(&mut self, x: u32, y: u32, less: usize) {
         if let Some(weight) = self.weigh(x, y) {
             self.doubtful.push(weight.level().saturating_sub(less), (x, y));
@@ -344,8 +378,8 @@ impl<'a, 'g> Grow<'a, 'g> {
             (true, _) if all.iter().any(|o| o.node == p) => weight.against(1),
             (true, true) => weight.against(4),
             // The one may be what comes before the other, with a node between that is gone or new.
-            (true, false) if reads(self.b, w.node, p) => weight.against(-1),
-            (false, true) if reads(self.a, v.node, q) => weight.against(-1),
+            (true, false) if reads(self.b, w.node, p) => weight.past(),
+            (false, true) if reads(self.a, v.node, q) => weight.past(),
             (true, false) | (false, true) => weight.against(3),
             (false, false) if self.of_a.near[i] == self.of_b.near[j] => {
                 weight.score += 3;
@@ -385,6 +419,12 @@ impl<'a, 'g> Grow<'a, 'g> {
             }
         }
     }
+}
+
+/// The unmatched operations among the first readers of a node.
+fn free_readers(side: &Side<'_>, partners: &[u32], node: u32) -> Vec<u32> {
+    let free = |r: &&Link| partners[r.node as usize] == NONE && side.item(r.node).is_op();
+    side.readers(node).iter().take(MOST_READERS).filter(free).map(|r| r.node).take(MOST_AHEAD).collect()
 }
 
 fn reads(side: &Side<'_>, node: u32, operand: u32) -> bool {

@@ -106,7 +106,7 @@ fn spread(a: &Side<'_>, b: &Side<'_>, of_a: &Hashes, of_b: &Hashes, mut matching
     let (whole_a, whole_b) = (whole(a, of_a), whole(b, of_b));
     matching.unique(&whole_a, &whole_b);
     matching.unique(&of_a.up, &of_b.up);
-    matching.unique(&of_a.down, &of_b.down);
+    matching.unique_fitting(a, b, &of_a.down, &of_b.down);
     let mut grow = Grow::new(a, b, of_a, of_b, matching);
     let twins = grow.matching.classes(&whole_a, &whole_b);
     if !twins.is_empty() {

@@ -20,6 +20,7 @@ mod hashes;
 mod homes;
 mod matching;
 mod pieces;
+mod render;
 mod side;
 mod slide;
 mod symbols;

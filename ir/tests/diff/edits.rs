@@ -78,6 +78,18 @@ impl Plan {
         graph
     }
 
+    /// Whether an item depends on another, or is it.
+    pub fn needs(&self, item: usize, other: usize) -> bool {
+        let mut seen = vec![false; self.items.len()];
+        let mut open = vec![item];
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut seen[at], true) {
+                open.extend(self.items[at].operands.iter().map(|o| o.0));
+            }
+        }
+        seen[other]
+    }
+
     /// As it is.
     pub fn plain(&self) -> Graph {
         self.build(|_| 0, true)
