@@ -3,12 +3,14 @@
 const CSS: &str = include_str!("assets/page.css");
 const BODY: &str = include_str!("assets/body.html");
 /// In the order in which they need each other.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("vendor/dagre.min.js"),
     include_str!("assets/model.js"),
     include_str!("assets/fold.js"),
     include_str!("assets/layout.js"),
+    include_str!("assets/scene.js"),
     include_str!("assets/paint.js"),
+    include_str!("assets/input.js"),
     include_str!("assets/view.js"),
     include_str!("assets/panel.js"),
     include_str!("assets/search.js"),

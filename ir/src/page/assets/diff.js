@@ -4,6 +4,9 @@
  * Two graphs side by side: which nodes are partners, what differs, and the list of differences.
  */
 
+/** So many nodes without a partner colour the groups where they would be. */
+const MOST_GAPS = 2000;
+
 class Difference {
   constructor(data, models) {
     this.models = models;
@@ -60,6 +63,13 @@ class Difference {
     for (const [id, { n, state }] of sums) {
       const group = model.groups[id];
       out.set(id, n === group.to - group.from ? state : "changed");
+    }
+    // What is gone on one side has left a gap in a group of the other.
+    const gone = side ? "removed" : "added";
+    const missing = [...this.state[1 - side]].filter(([, state]) => state === gone).slice(0, MOST_GAPS);
+    for (const [id] of missing) {
+      const near = this.nearest(1 - side, id);
+      if (near) for (const group of model.around(near.id)) if (!out.has(group.id)) out.set(group.id, "changed");
     }
     return out;
   }
@@ -163,8 +173,10 @@ class DifferencePanel {
     this.at = (at + entries.length) % entries.length;
     const entry = entries[this.at];
     const place = entry.spots[spot] ?? [[], []];
+    history.replaceState(null, "", `#difference=${this.at + 1}`);
+    const scale = this.#scale();
     place.forEach((nodes, side) => {
-      if (nodes.length) this.views[side].selectNode(this.difference.models[side].nodes[nodes[0]], { quiet: true });
+      if (nodes.length) this.views[side].selectNode(this.difference.models[side].nodes[nodes[0]], { quiet: true, scale });
     });
     place.forEach((nodes, side) => {
       const other = place[1 - side];
@@ -198,12 +210,17 @@ class DifferencePanel {
     this.show(this.at < 0 && by < 0 ? -1 : this.at + by);
   }
 
+  /** One scale for both views: the larger, readable one. */
+  #scale() {
+    return Math.max(0.8, Math.min(1.4, ...this.views.map((view) => view.scale)));
+  }
+
   /** Moves the other view to the partner of a node. */
   follow(side, id) {
     const other = this.views[1 - side];
     const near = this.difference.nearest(side, id);
     if (!near) return;
-    const box = other.selectNode(this.difference.models[1 - side].nodes[near.id], { quiet: true });
+    const box = other.selectNode(this.difference.models[1 - side].nodes[near.id], { quiet: true, scale: this.#scale() });
     if (box && !near.exact) other.select(null, { quiet: true });
   }
 
