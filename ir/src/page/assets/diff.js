@@ -4,6 +4,9 @@
  * Two graphs side by side: which nodes are partners, what differs, and the list of differences.
  */
 
+/** So many entries are listed, and folds open at so many of them. */
+const MOST_ENTRIES = 500;
+const MOST_UNFOLDED = 100;
 /** So many nodes without a partner colour the groups where they would be. */
 const MOST_GAPS = 2000;
 
@@ -112,7 +115,7 @@ class Difference {
   unfold(views) {
     views.forEach((view, side) => {
       view.fold.closeAll();
-      for (const entry of [...this.entries].reverse()) {
+      for (const entry of this.entries.slice(0, MOST_UNFOLDED).reverse()) {
         const first = entry.spots[0]?.[side] ?? [];
         for (const id of first.slice(0, 8)) view.fold.reveal(this.models[side].around(this.#shown(side, id)));
       }
@@ -154,7 +157,7 @@ class DifferencePanel {
     sides.append(element("b", "removed", models[0].title), " → ", element("b", "added", models[1].title));
     head.append(sides);
     const list = element("ol", "entries");
-    entries.forEach((entry, at) => {
+    entries.slice(0, MOST_ENTRIES).forEach((entry, at) => {
       const item = element("li");
       const row = button("", () => this.show(at), `entry ${tone(entry.kind)}`);
       row.append(element("b", "", entry.kind), element("span", "", entry.text));
@@ -162,6 +165,7 @@ class DifferencePanel {
       item.append(row);
       list.append(item);
     });
+    if (entries.length > MOST_ENTRIES) list.append(element("li", "doc", `and ${entries.length - MOST_ENTRIES} more, by n and p`));
     const note = element("p", "doc", "n and p go to the next and the previous difference. A node that is selected on one side has its partner in the middle of the other.");
     this.panel.show(head, list, note);
   }
@@ -230,6 +234,7 @@ class DifferencePanel {
     const state = difference.state[side].get(node.id);
     const partner = difference.partner[side].get(node.id);
     const out = [this.#back()];
+    if (entries.length > MOST_ENTRIES) list.append(element("li", "doc", `and ${entries.length - MOST_ENTRIES} more, by n and p`));
     const note = element("p", `state ${state === "follows" ? "" : (state ?? "")}`);
     note.textContent =
       state === "removed" ? "only in the left graph" : state === "added" ? "only in the right graph" : state === "changed" ? "changed" : state === "follows" ? "reads what has changed" : "the same on both sides";
