@@ -60,7 +60,8 @@ fn fuse(body: &Body, cache: NodeId, cx: &Context<'_>) -> Guard<Patch> {
     for side in [&query, &key] {
         side.check(body)?;
     }
-    let parts = CachedParts { attention, norm: norm.as_ref().map(|n| n.0.clone()), rope: rope.as_ref().map(|r| r.0.clone()) };
+    let parts =
+        CachedParts { attention, norm: norm.as_ref().map(|n| n.0.clone()), rope: rope.as_ref().map(|r| r.0.clone()) };
     let op = parts.op().ok_or("the heads have other sizes than those that turn")?;
     let mut patch = Patch::new(label(&parts));
     let fail = |e: tallow_ir::RuleError| e.to_string();
