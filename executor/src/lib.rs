@@ -22,11 +22,12 @@ mod trace;
 mod value;
 pub mod weights;
 
-pub use candle_core::{DType, Device, Tensor};
+pub use candle_core::{DType, Device, Error as CandleError, Tensor};
 pub use error::ExecutorError;
 pub use host::HostFunctions;
 pub use interpreter::Interpreter;
-pub use program::{CacheType, Engine, Program, ProgramOptions};
+pub use program::{CacheType, Engine, Program, ProgramOptions, Variant, Variants};
+pub use tallow_compiler::Stage;
 pub use session::{Rows, Session};
 pub use tensors::{load_safetensors, save_safetensors};
 pub use trace::{Trace, Traced};

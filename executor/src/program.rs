@@ -55,6 +55,16 @@ pub struct ProgramOptions {
     pub stage: Option<Stage>,
 }
 
+impl ProgramOptions {
+    /// How far the graph is compiled.
+    fn stage_of_engine(&self) -> Stage {
+        self.stage.unwrap_or(match self.engine {
+            Engine::Cpu => Stage::Target,
+            Engine::Reference => Stage::Raw,
+        })
+    }
+}
+
 impl Default for ProgramOptions {
     fn default() -> Self {
         ProgramOptions {
@@ -98,19 +108,12 @@ impl Program {
     /// Lowers `graph` and finds its weights in `source`. No weight is decoded yet, but for those
     /// that are combined before the first call.
     pub fn new(graph: &Verified, source: Arc<dyn WeightSource>, options: ProgramOptions) -> Result<Self> {
-        let mut loader = Loader { source: &source, options, weights: HashMap::new() };
-        let all = loader.load(graph)?;
-        let last = match passes::last_row(graph.graph(), LOGITS)? {
-            Some(cut) => loader.load(&variant("last-row", cut)?)?,
-            None => all.clone(),
-        };
-        // The raw graph runs as it is.
-        let one = match loader.stage() {
-            Stage::Raw => None,
-            Stage::Portable | Stage::Target => passes::for_one_token(graph.graph())?,
-        };
-        let one = one.map(|one| loader.load(&variant("one-token", one)?)).transpose()?;
-        let weights = loader.weights;
+        let Variants { all, last, one } = Variants::new(graph, options.stage_of_engine())?;
+        let mut weights = HashMap::new();
+        let mut load = |variant: Variant| load(variant, &source, &mut weights).map(Arc::new);
+        let all = load(all)?;
+        let last = last.map(&mut load).transpose()?.unwrap_or_else(|| all.clone());
+        let one = one.map(&mut load).transpose()?;
         let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
         let half_cache = options.engine != Engine::Reference
             && match options.cache {
@@ -199,32 +202,50 @@ impl Program {
     }
 }
 
-/// A variant of a verified graph, verified.
-fn variant(pass: &'static str, graph: Graph) -> Result<Verified> {
-    let fault = |source| CompileError::Verify { pass, before: 0, source: Box::new(source) };
-    Ok(tallow_ir::verify::verify(graph).map_err(fault)?)
+/// A compiled graph and its plan.
+pub struct Variant {
+    /// The graph.
+    pub compiled: Optimised,
+    /// Its plan.
+    pub plan: Plan,
 }
 
-/// Compiles the variants of one graph over the same weights.
-struct Loader<'a> {
-    source: &'a Arc<dyn WeightSource>,
-    options: ProgramOptions,
-    weights: HashMap<String, Arc<Weight>>,
+/// The forms of one graph for the calls of a session. They share weights and caches.
+pub struct Variants {
+    /// Every row of every output.
+    pub all: Variant,
+    /// The last row of the logits alone: for prompts. `None`: the graph has no such rows.
+    pub last: Option<Variant>,
+    /// One token that follows others. `None`: the graph continues no text, or is to stay raw.
+    pub one: Option<Variant>,
 }
 
-impl Loader<'_> {
-    fn stage(&self) -> Stage {
-        self.options.stage.unwrap_or(match self.options.engine {
-            Engine::Cpu => Stage::Target,
-            Engine::Reference => Stage::Raw,
+impl Variants {
+    /// Compiles a graph up to a stage, for the CPU.
+    ///
+    /// # Errors
+    /// Faults of the compiler alone.
+    pub fn new(graph: &Verified, stage: Stage) -> Result<Self> {
+        let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
+        let compile = |graph: &Verified| -> Result<Variant> {
+            let compiled = optimise(graph, &options)?;
+            let plan = lower_with(&compiled.graph, &compiled.caches)?;
+            Ok(Variant { compiled, plan })
+        };
+        let changed = |pass: &'static str, graph: Option<Graph>| -> Result<Option<Variant>> {
+            let Some(graph) = graph else { return Ok(None) };
+            let fault = |source| CompileError::Verify { pass, before: 0, source: Box::new(source) };
+            compile(&tallow_ir::verify::verify(graph).map_err(fault)?).map(Some)
+        };
+        let one = match stage {
+            Stage::Raw => None,
+            Stage::Portable | Stage::Target => passes::for_one_token(graph.graph())?,
+        };
+        Ok(Variants {
+            all: compile(graph)?,
+            last: changed("last-row", passes::last_row(graph.graph(), LOGITS)?)?,
+            one: changed("one-token", one)?,
         })
-    }
-
-    fn load(&mut self, graph: &Verified) -> Result<Arc<Loaded>> {
-        let options = Options { stage: self.stage(), evaluate: Some(&Interpreter), ..Options::default() };
-        let compiled = optimise(graph, &options)?;
-        let plan = lower_with(&compiled.graph, &compiled.caches)?;
-        Ok(Arc::new(load(compiled, plan, self.source, &mut self.weights)?))
     }
 }
 
@@ -242,12 +263,8 @@ fn unsettled(plan: &Plan) -> Option<Vec<DType>> {
     Some(types)
 }
 
-fn load(
-    compiled: Optimised,
-    plan: Plan,
-    source: &Arc<dyn WeightSource>,
-    known: &mut HashMap<String, Arc<Weight>>,
-) -> Result<Loaded> {
+fn load(variant: Variant, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
+    let Variant { compiled, plan } = variant;
     let mut fixed: Vec<Option<Val>> = vec![None; plan.buffers as usize];
     for w in &plan.weights {
         let weight = match known.get(&w.name) {

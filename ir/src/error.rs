@@ -44,6 +44,12 @@ pub enum IrError {
         /// Result number.
         port: u32,
     },
+    /// A graph in which values depend on themselves.
+    #[error("the graph has a cycle: {node} depends on its own result; `verify` shows the whole of it")]
+    Cycle {
+        /// A node on the cycle: its number and operation.
+        node: String,
+    },
     /// A graph that has no such input, weight or output.
     #[error("the graph has no {kind} named `{name}`; it has {known}")]
     Missing {

@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod canonical;
+pub mod diff;
 pub mod dim;
 pub mod dtype;
 pub mod dump;
@@ -16,6 +17,7 @@ pub mod graph;
 pub mod hex;
 pub mod hint;
 pub mod ops;
+pub mod page;
 pub mod reference;
 pub mod rope;
 mod shape;

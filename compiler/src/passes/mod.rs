@@ -19,10 +19,34 @@ pub static PASSES: &[Pass] = &[
         way: Way::Whole(portable::dead::find),
     },
     Pass {
+        name: "constants",
+        stage: Portable,
+        doc: "Computes what depends on constants and known sizes alone.",
+        way: Way::Rule(&portable::constants::Constants),
+    },
+    Pass {
         name: "identities",
         stage: Portable,
         doc: "Removes operations that change nothing, and writes constants as attributes.",
         way: Way::Rule(&portable::identities::Identities),
+    },
+    Pass {
+        name: "layout",
+        stage: Portable,
+        doc: "Joins reshapes, permutations, slices and cuts that follow each other.",
+        way: Way::Rule(&portable::layout::Layout),
+    },
+    Pass {
+        name: "common",
+        stage: Portable,
+        doc: "Computes an operation on the same operands once.",
+        way: Way::Whole(portable::common::find),
+    },
+    Pass {
+        name: "batch-norm",
+        stage: Portable,
+        doc: "Folds batch normalisation into the convolution before it.",
+        way: Way::Rule(&portable::batch_norm::BatchNorm),
     },
     Pass {
         name: "gated-activations",

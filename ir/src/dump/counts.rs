@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use std::collections::HashSet;
 
 /// Numbers about a graph.
-pub(super) struct Counts {
+pub(crate) struct Counts {
     pub nodes: usize,
     pub operations: usize,
     pub weights: usize,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 const NOWHERE: u32 = u32::MAX;
 
 /// The operations by place: 0, 1, 2 … in the order of the text form.
-pub(super) struct Listing<'g> {
+pub(crate) struct Listing<'g> {
     pub graph: &'g Graph,
     pub labels: Labels,
     ops: Vec<NodeId>,

@@ -12,12 +12,13 @@ mod json;
 mod kinds;
 mod listing;
 mod mermaid;
-mod names;
+pub(crate) mod names;
 mod naming;
 mod picture;
 mod repeats;
-mod scopes;
+pub(crate) mod scopes;
 mod text;
+mod tree;
 mod wrap;
 
 pub use dot::dot;
@@ -25,6 +26,10 @@ pub use json::json;
 pub use mermaid::mermaid;
 pub use picture::Detail;
 pub use text::folded;
+
+pub(crate) use counts::Counts;
+pub(crate) use listing::Listing;
+pub(crate) use tree::{Group, GroupKind, Tree};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ const MOST_DIGITS: usize = 15;
 
 /// A part of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// What stands between numbers; it may hold digits too, where they are no number.
     Text(&'a str),
     /// A number.
@@ -16,7 +16,7 @@ pub(super) enum Piece<'a> {
 
 /// A number in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Number {
+pub(crate) struct Number {
     /// Its value.
     pub value: i64,
     /// Where it begins in the name, in bytes.
@@ -35,7 +35,7 @@ impl Number {
 }
 
 /// The parts of a name: texts and numbers in turn, in order. Joined they are the name.
-pub(super) fn pieces(name: &str) -> impl Iterator<Item = Piece<'_>> {
+pub(crate) fn pieces(name: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         if at == name.len() {
@@ -55,7 +55,7 @@ pub(super) fn pieces(name: &str) -> impl Iterator<Item = Piece<'_>> {
 }
 
 /// The numbers of a name, in order.
-pub(super) fn numbers(name: &str) -> impl Iterator<Item = Number> {
+pub(crate) fn numbers(name: &str) -> impl Iterator<Item = Number> {
     pieces(name).filter_map(|piece| match piece {
         Piece::Text(_) => None,
         Piece::Number(number) => Some(number),
@@ -63,7 +63,7 @@ pub(super) fn numbers(name: &str) -> impl Iterator<Item = Number> {
 }
 
 /// The name with its numbers left out: equal for names that may differ in numbers only.
-pub(super) fn skeleton(name: &str) -> String {
+pub(crate) fn skeleton(name: &str) -> String {
     pieces(name).map(|piece| if let Piece::Text(text) = piece { text } else { "\0" }).collect()
 }
 

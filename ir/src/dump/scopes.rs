@@ -170,7 +170,7 @@ fn trim(listing: &Listing<'_>, run: &mut Run) {
 }
 
 /// `layer` for `model.layers.`: the last word before the number, in the singular.
-fn noun(prefix: &str) -> Option<String> {
+pub(crate) fn noun(prefix: &str) -> Option<String> {
     let words = prefix.rsplit(|c: char| !c.is_ascii_alphabetic()).filter(|w| !w.is_empty());
     let word = words.map(str::to_ascii_lowercase).next()?;
     let word = match word.strip_suffix('s') {
