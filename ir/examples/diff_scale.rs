@@ -42,7 +42,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         let found = diff(&a, &b)?;
         let seconds = begin.elapsed().as_secs_f64();
-        println!("{name:56} {:8} {:8} {seconds:8.2} {before:8} {:8} {:6}", a.len(), b.len(), peak(), found.entries.len());
+        println!(
+            "{name:56} {:8} {:8} {seconds:8.2} {before:8} {:8} {:6}",
+            a.len(),
+            b.len(),
+            peak(),
+            found.entries.len()
+        );
         for entry in found.entries.iter().take(4) {
             println!("    {}", entry.text.chars().take(150).collect::<String>());
         }

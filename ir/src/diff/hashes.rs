@@ -59,15 +59,13 @@ impl Hashes {
         for node in (0..n as u32).rev() {
             let readers = side.readers(node).iter();
             // A sum, as readers have no order.
-            let all = readers.fold(0u64, |sum, r| {
-                sum.wrapping_add(mix(down[r.node as usize], place(r.number, r.port)))
-            });
+            let all =
+                readers.fold(0u64, |sum, r| sum.wrapping_add(mix(down[r.node as usize], place(r.number, r.port))));
             down[node as usize] = mix(own[node as usize], all);
         }
         let sources = (0..n as u32).map(|node| {
-            let anchored = side.operands(node).iter().filter(|o| {
-                !side.item(o.node).is_op() && partners[o.node as usize] != NONE
-            });
+            let anchored =
+                side.operands(node).iter().filter(|o| !side.item(o.node).is_op() && partners[o.node as usize] != NONE);
             anchored.fold(0, |h, o| mix(mix(h, seeds[o.node as usize]), u64::from(o.number)))
         });
         Hashes { sources: sources.collect(), up, down, near }

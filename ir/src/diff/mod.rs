@@ -25,6 +25,7 @@ mod side;
 mod slide;
 mod symbols;
 mod types;
+mod weigh;
 mod words;
 
 pub use types::{Change, Diff, Entry, Kind, Layers, Pair, Place, Spot};

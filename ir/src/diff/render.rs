@@ -87,7 +87,8 @@ impl Diff {
     pub fn json(&self, left: &Graph, right: &Graph) -> Value {
         let labels = (Labels::new(left), Labels::new(right));
         let label = |labels: &Labels, id: &NodeId| labels.label(GraphValue { node: *id, port: 0 });
-        let list = |labels: &Labels, ids: &[NodeId]| -> Vec<String> { ids.iter().map(|id| label(labels, id)).collect() };
+        let list =
+            |labels: &Labels, ids: &[NodeId]| -> Vec<String> { ids.iter().map(|id| label(labels, id)).collect() };
         let spot = |spot: &Spot| json!({"left": list(&labels.0, &spot.left), "right": list(&labels.1, &spot.right)});
         let statements = |places: &[Place]| -> Vec<String> { places.iter().map(|p| p.text.clone()).collect() };
         let entry = |entry: &Entry| {

@@ -42,7 +42,8 @@ fn symbols_that_are_renamed_alike_are_the_same() {
 #[test]
 fn what_follows_from_a_type_is_no_entry_but_is_told_of_the_pairs() {
     let found = diff(&plain(["S, 8", "T, 8"]), &plain(["4, 8", "T, 8"])).unwrap();
-    let follows = found.pairs.iter().flat_map(|p| &p.changes).filter(|c| matches!(c, Change::Type { follows: true, .. }));
+    let follows =
+        found.pairs.iter().flat_map(|p| &p.changes).filter(|c| matches!(c, Change::Type { follows: true, .. }));
     assert_eq!(follows.count(), 2);
     assert_eq!(found.pairs.iter().filter(|p| p.is_changed()).count(), 1);
 }

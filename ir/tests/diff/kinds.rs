@@ -152,11 +152,9 @@ fn layers_without_weights_of_their_own() {
 
 #[test]
 fn several_edits_are_several_entries_in_order_of_the_graph() {
-    let edits: &[(Edit, &[usize])] = &[(Edit::Activation, ALL), (Edit::Window, &[1]), (Edit::NoBias, &[3]), (Edit::Encoding, ALL)];
-    let (a, b) = (
-        decoder(4, &[], Names::None, Weights::Layers),
-        decoder(4, edits, Names::None, Weights::Layers),
-    );
+    let edits: &[(Edit, &[usize])] =
+        &[(Edit::Activation, ALL), (Edit::Window, &[1]), (Edit::NoBias, &[3]), (Edit::Encoding, ALL)];
+    let (a, b) = (decoder(4, &[], Names::None, Weights::Layers), decoder(4, edits, Names::None, Weights::Layers));
     let texts: Vec<String> = diff(&a, &b).unwrap().entries.into_iter().map(|e| e.text).collect();
     assert_eq!(
         texts,
@@ -175,7 +173,9 @@ fn layers_more_and_less() {
     let texts = |a, b| diff(&build(a), &build(b)).unwrap().entries.into_iter().map(|e| e.text).collect::<Vec<_>>();
     assert_eq!(
         texts(4, 6),
-        ["in layers 4, 5 of 6: added RmsNorm ×2, Matmul ×7, Add ×5, Reshape ×4, Rope ×2, KvCache, SdpaWindow, Softmax, 3 other operations with input_layernorm.weight, self_attn.q_proj.weight, self_attn.q_proj.bias and more"]
+        [
+            "in layers 4, 5 of 6: added RmsNorm ×2, Matmul ×7, Add ×5, Reshape ×4, Rope ×2, KvCache, SdpaWindow, Softmax, 3 other operations with input_layernorm.weight, self_attn.q_proj.weight, self_attn.q_proj.bias and more"
+        ]
     );
     assert_eq!(texts(6, 4).len(), 1);
     assert!(texts(6, 4)[0].starts_with("in layers 4, 5 of 6: removed RmsNorm"));
@@ -185,10 +185,7 @@ fn layers_more_and_less() {
 #[test]
 fn the_text_shows_the_statements_and_what_differs_in_them() {
     let edits: &[(Edit, &[usize])] = &[(Edit::Window, &[1]), (Edit::NoBias, &[3])];
-    let (a, b) = (
-        decoder(4, &[], Names::Layers, Weights::Layers),
-        decoder(4, edits, Names::Layers, Weights::Layers),
-    );
+    let (a, b) = (decoder(4, &[], Names::Layers, Weights::Layers), decoder(4, edits, Names::Layers, Weights::Layers));
     let found = diff(&a, &b).unwrap();
     let want = r#"2 differences (changed, removed); 157 nodes match, 2 only in the first
 

@@ -45,7 +45,8 @@ pub fn net(seed: u64, nodes: usize) -> Plan {
     }
     let mut plan = Plan { items, outputs: Vec::new() };
     // Whatever nothing reads goes into the output, or is an output.
-    let mut open: Vec<usize> = values.into_iter().filter(|&v| !plan.items.iter().any(|i| i.operands.contains(&(v, 0)))).collect();
+    let mut open: Vec<usize> =
+        values.into_iter().filter(|&v| !plan.items.iter().any(|i| i.operands.contains(&(v, 0)))).collect();
     while let [a, b, ..] = open[..] {
         open.drain(..2);
         open.push(plan.items.len());
@@ -130,8 +131,11 @@ fn texts(d: &Diff) -> Vec<&str> {
     d.entries.iter().map(|e| e.text.as_str()).collect()
 }
 
+/// Pairs, removed and added nodes, and entries.
+type Found = (Vec<(usize, usize)>, Vec<usize>, Vec<usize>, Vec<String>);
+
 /// What of a difference must be the mirror image of that from the other side.
-fn mirror(d: &Diff) -> (Vec<(usize, usize)>, Vec<usize>, Vec<usize>, Vec<String>) {
+fn mirror(d: &Diff) -> Found {
     let mut pairs: Vec<(usize, usize)> = d.pairs.iter().map(|p| (p.left.index(), p.right.index())).collect();
     pairs.sort_unstable();
     let ids = |ids: &[tallow_ir::NodeId]| {

@@ -9,10 +9,8 @@ use tallow_ir::{Graph, IrError, Op, Value};
 fn three_edits_in_a_long_chain() {
     let a = common::chain(40_000);
     let mut b = common::chain(40_000);
-    let scalars: Vec<_> = b
-        .nodes()
-        .filter(|&id| matches!(b.node(id).kind, tallow_ir::NodeKind::Op(Op::Silu)))
-        .collect();
+    let scalars: Vec<_> =
+        b.nodes().filter(|&id| matches!(b.node(id).kind, tallow_ir::NodeKind::Op(Op::Silu))).collect();
     // An operation between two, at three places.
     for part in 1..4 {
         let at = Value { node: scalars[scalars.len() / 4 * part], port: 0 };
