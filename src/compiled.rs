@@ -290,7 +290,7 @@ fn in_file(path: &Path, source: tallow_format::FormatError) -> Error {
     Error::Graph { file: path.display().to_string(), source: Box::new(source) }
 }
 
-fn text(path: &Path) -> Result<String> {
+pub(crate) fn text(path: &Path) -> Result<String> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(io)?;
     let mut bytes = Vec::new();

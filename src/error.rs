@@ -71,6 +71,14 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// An error of one of several files or graphs that are looked at together.
+    #[error("{file}: {source}")]
+    Within {
+        /// Which one.
+        file: String,
+        /// What happened.
+        source: Box<Error>,
+    },
     /// Something that this version cannot do.
     #[error("{0}")]
     Unsupported(String),
@@ -92,6 +100,7 @@ impl Error {
             Error::Executor(e) if e.is_unsupported() => 4,
             Error::Tokenizer { source, .. } if source.is_unsupported() => 4,
             Error::Unsupported(_) => 4,
+            Error::Within { source, .. } => source.exit_code(),
             Error::Usage(_) | Error::Sampling(_) => 2,
             Error::Executor(tallow_executor::ExecutorError::Tensor(_) | tallow_executor::ExecutorError::Threads(_)) => {
                 5

@@ -22,14 +22,17 @@ pub mod generation;
 pub mod graph_file;
 pub mod library;
 pub mod model;
+pub mod numeric;
 pub mod program;
 pub mod session;
+pub mod source;
 pub mod tensor_file;
 
 pub use error::{Error, Result};
 pub use generation::{Ended, Generation, Statistics};
 pub use model::{Model, ModelOptions, Path};
 pub use session::{GenerateOptions, Session};
+pub use source::{Opened, Source};
 
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;

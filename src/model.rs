@@ -7,7 +7,7 @@ use tallow_compiler::passes;
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
-use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor};
+use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor, WeightSource};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
 use tallow_frontends::program::build::InputKind;
@@ -53,6 +53,7 @@ pub struct Model {
 
 struct Inner {
     file: Arc<ModelFile>,
+    graph: Arc<Verified>,
     program: Arc<Program>,
     compiled: Option<Compiled>,
     notes: Vec<String>,
@@ -112,6 +113,7 @@ impl Model {
         Ok(Model {
             inner: Arc::new(Inner {
                 file,
+                graph: Arc::new(graph),
                 program: Arc::new(program),
                 compiled,
                 notes,
@@ -148,6 +150,16 @@ impl Model {
     /// The loaded program.
     pub fn program(&self) -> &Arc<Program> {
         &self.inner.program
+    }
+
+    /// The graph that the program was made of.
+    pub fn graph(&self) -> &Arc<Verified> {
+        &self.inner.graph
+    }
+
+    /// The tensors, as programs over other graphs take them.
+    pub fn weights(&self) -> Arc<dyn WeightSource> {
+        self.inner.file.clone()
     }
 
     /// The compiled program section, where that is what runs.

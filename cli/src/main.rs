@@ -6,6 +6,8 @@
 
 mod commands;
 mod options;
+mod remarks;
+mod source;
 mod ui;
 
 use clap::{CommandFactory, Parser, Subcommand};

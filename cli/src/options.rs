@@ -120,7 +120,7 @@ impl LoadOptions {
 }
 
 /// The `.model` file for a source, imported into the cache first where needed.
-pub fn resolve(source: &Path, ui: &Ui) -> Result<PathBuf> {
+pub fn resolve(source: &Path, ui: &Ui) -> tallow::Result<PathBuf> {
     let mut bar = ImportBar::new(ui);
     let resolved = tallow::library::resolve(source, &mut bar)?;
     bar.bar.finish_and_clear();

@@ -50,6 +50,11 @@ impl Ui {
         Ui { quiet, colour }
     }
 
+    /// Whether answers on stdout may be coloured.
+    pub fn paints_stdout(&self) -> bool {
+        std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    }
+
     /// Whether only answers and errors are wanted.
     pub fn quiet(&self) -> bool {
         self.quiet

@@ -38,6 +38,8 @@ pub struct PlanWeight {
 pub struct Step {
     /// What to do.
     pub op: Op,
+    /// The node of the lowered graph that it comes from.
+    pub node: NodeId,
     /// Where it comes from, for messages: the name of its first result.
     pub name: String,
     /// Operands in order.
@@ -102,16 +104,21 @@ pub enum PlanError {
     Cycle,
 }
 
-/// Lowers a verified graph. Steps stand in topological order; what no output, no state and no
-/// call of the host needs is left out. Cache numbers follow the ids of the stateful nodes, so the plans of one graph and of
-/// its variants (all rows, last row) share a session's caches.
+/// Lowers a verified graph, its caches numbered by the ids of the nodes that keep them.
 pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
+    let graph = verified.graph();
+    let stateful = |id: &NodeId| matches!(&graph.node(*id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
+    let caches: HashMap<NodeId, u32> = graph.nodes().filter(stateful).zip(0..).collect();
+    lower_with(verified, &caches)
+}
+
+/// Lowers a verified graph whose nodes with state keep the caches of these numbers: the same in all variants of a graph
+/// (all rows, last row), so that their plans share a session's caches. Steps stand in topological order; what no output,
+/// no state and no call of the host needs is left out.
+pub fn lower_with(verified: &Verified, caches: &HashMap<NodeId, u32>) -> Result<Plan, PlanError> {
     let graph = verified.graph();
     let order = graph.topological().ok_or(PlanError::Cycle)?;
     let needed = needed(verified, &order);
-
-    let stateful = |id: &NodeId| matches!(&graph.node(*id).kind, NodeKind::Op(op) if op.info().effect == Effect::State);
-    let caches: HashMap<NodeId, u32> = graph.nodes().filter(stateful).zip(0..).collect();
 
     let mut plan = Plan { caches: caches.len() as u32, ..Plan::default() };
     let mut buffers: HashMap<Value, Buffer> = HashMap::new();
@@ -146,6 +153,7 @@ pub fn lower(verified: &Verified) -> Result<Plan, PlanError> {
                     .map_or_else(|| format!("{}#{}", op.name(), id.index()), str::to_owned);
                 let step = Step {
                     op: op.clone(),
+                    node: id,
                     name,
                     operands: operands.iter().map(|v| buffers[v]).collect(),
                     results,

@@ -128,6 +128,22 @@ impl Cache {
         Ok(Ok(()))
     }
 
+    /// Puts other values in the place of all rows of one side, given in the form of [`Cache::tensor`].
+    pub fn overwrite(&mut self, part: Part, all: &Tensor) -> Result<()> {
+        let rows = match all.rank() {
+            4 => all.permute((2, 0, 1, 3))?.contiguous()?,
+            _ => all.contiguous()?,
+        };
+        match &mut self.sides[part as usize].data {
+            Data::F32(data) => with_slice(&rows, |rows| data.copy_from_slice(rows)),
+            Data::F16(data) => with_slice(&rows, |rows| data.convert_from_f32_slice(rows)),
+            Data::Bytes(data) => {
+                *data = rows.flatten_all()?.to_vec1::<u8>()?;
+                Ok(())
+            }
+        }
+    }
+
     /// The rows of one side, one after another.
     pub fn side(&self, part: Part) -> &Data {
         &self.sides[part as usize].data

@@ -68,6 +68,9 @@ pub enum ExecutorError {
     /// The graph has no plan.
     #[error(transparent)]
     Plan(#[from] tallow_compiler::PlanError),
+    /// A graph that the compiler cannot take through its passes.
+    #[error(transparent)]
+    Compile(#[from] tallow_compiler::CompileError),
     /// A pass failed.
     #[error(transparent)]
     Graph(#[from] tallow_ir::IrError),

@@ -3,13 +3,13 @@
 use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::random::RandomState;
-use crate::interpreter::{self, Frame};
+use crate::interpreter::{self, Frame, Interpreter};
 use crate::kernels::Team;
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tallow_compiler::{Plan, lower, passes};
+use tallow_compiler::{CompileError, Optimised, Options, Plan, Stage, lower_with, optimise, passes};
 use tallow_ir::verify::Verified;
 use tallow_ir::{DType, Graph, TensorType};
 
@@ -51,16 +51,36 @@ pub struct ProgramOptions {
     pub context: Option<usize>,
     /// Tokens of a prompt that run at once; bounds memory and changes no result.
     pub chunk: usize,
+    /// How far the graph is compiled; `None`: for the CPU all the way, for the reference not at all.
+    pub stage: Option<Stage>,
+}
+
+impl ProgramOptions {
+    /// How far the graph is compiled.
+    fn stage_of_engine(&self) -> Stage {
+        self.stage.unwrap_or(match self.engine {
+            Engine::Cpu => Stage::Target,
+            Engine::Reference => Stage::Raw,
+        })
+    }
 }
 
 impl Default for ProgramOptions {
     fn default() -> Self {
-        ProgramOptions { engine: Engine::Cpu, threads: 0, cache: CacheType::Auto, context: None, chunk: 512 }
+        ProgramOptions {
+            engine: Engine::Cpu,
+            threads: 0,
+            cache: CacheType::Auto,
+            context: None,
+            chunk: 512,
+            stage: None,
+        }
     }
 }
 
-/// A plan with what stays the same from call to call.
+/// A compiled graph as a plan, with what stays the same from call to call.
 pub(crate) struct Loaded {
+    pub compiled: Optimised,
     pub plan: Plan,
     /// Weights and results of the prelude, by buffer.
     pub fixed: Vec<Option<Val>>,
@@ -72,9 +92,11 @@ pub(crate) struct Loaded {
 /// A verified graph with its weights, lowered: shared by sessions and threads.
 pub struct Program {
     /// Every row of every output.
-    all: Loaded,
+    all: Arc<Loaded>,
     /// The last row of the logits; other outputs whole.
-    last: Loaded,
+    last: Arc<Loaded>,
+    /// One token that follows others: every row is the last one.
+    one: Option<Arc<Loaded>>,
     pub(crate) options: ProgramOptions,
     pub(crate) half_cache: bool,
     pub(crate) team: Team,
@@ -86,10 +108,12 @@ impl Program {
     /// Lowers `graph` and finds its weights in `source`. No weight is decoded yet, but for those
     /// that are combined before the first call.
     pub fn new(graph: &Verified, source: Arc<dyn WeightSource>, options: ProgramOptions) -> Result<Self> {
+        let Variants { all, last, one } = Variants::new(graph, options.stage_of_engine())?;
         let mut weights = HashMap::new();
-        let all = load(lower(graph)?, &source, &mut weights)?;
-        let cut = lower_last(graph.graph())?;
-        let last = load(cut, &source, &mut weights)?;
+        let mut load = |variant: Variant| load(variant, &source, &mut weights).map(Arc::new);
+        let all = load(all)?;
+        let last = last.map(&mut load).transpose()?.unwrap_or_else(|| all.clone());
+        let one = one.map(&mut load).transpose()?;
         let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
         let half_cache = options.engine != Engine::Reference
             && match options.cache {
@@ -106,7 +130,7 @@ impl Program {
             true => passes::token_inputs(graph.graph()),
             false => Vec::new(),
         };
-        Ok(Program { all, last, options, half_cache, team, one_token, host: None })
+        Ok(Program { all, last, one, options, half_cache, team, one_token, host: None })
     }
 
     /// The program with the functions that its graph may call by `HostCall`.
@@ -118,6 +142,21 @@ impl Program {
     /// The plan of all rows.
     pub fn plan(&self) -> &Plan {
         &self.all.plan
+    }
+
+    /// The graph of [`Program::plan`], with what the compiler did to it.
+    pub fn compiled(&self) -> &Optimised {
+        &self.all.compiled
+    }
+
+    /// The plan of prompts: the last row of the logits alone.
+    pub fn prompt_plan(&self) -> &Plan {
+        &self.last.plan
+    }
+
+    /// The plan of one token that follows others, where the graph continues texts.
+    pub fn decode_plan(&self) -> Option<&Plan> {
+        self.one.as_ref().map(|one| &one.plan)
     }
 
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
@@ -137,6 +176,11 @@ impl Program {
         &self.options
     }
 
+    /// Whether sessions hold the rows of caches in half precision.
+    pub fn half_cache(&self) -> bool {
+        self.half_cache
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.team.threads()
@@ -148,14 +192,61 @@ impl Program {
             crate::Rows::Last => &self.last,
         }
     }
+
+    /// The plan of a call that is bound for [`Program::loaded`].
+    pub(crate) fn for_call(&self, rows: crate::Rows, tokens: usize) -> &Loaded {
+        match &self.one {
+            Some(one) if tokens == 1 => one,
+            _ => self.loaded(rows),
+        }
+    }
 }
 
-fn lower_last(graph: &Graph) -> Result<Plan> {
-    let cut = passes::last_row(graph, LOGITS)?;
-    let verified = tallow_ir::verify::verify(cut).map_err(|e| {
-        ExecutorError::Threads(format!("the last-row pass made a faulty graph; please report this: {e}"))
-    })?;
-    Ok(lower(&verified)?)
+/// A compiled graph and its plan.
+pub struct Variant {
+    /// The graph.
+    pub compiled: Optimised,
+    /// Its plan.
+    pub plan: Plan,
+}
+
+/// The forms of one graph for the calls of a session. They share weights and caches.
+pub struct Variants {
+    /// Every row of every output.
+    pub all: Variant,
+    /// The last row of the logits alone: for prompts. `None`: the graph has no such rows.
+    pub last: Option<Variant>,
+    /// One token that follows others. `None`: the graph continues no text, or is to stay raw.
+    pub one: Option<Variant>,
+}
+
+impl Variants {
+    /// Compiles a graph up to a stage, for the CPU.
+    ///
+    /// # Errors
+    /// Faults of the compiler alone.
+    pub fn new(graph: &Verified, stage: Stage) -> Result<Self> {
+        let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
+        let compile = |graph: &Verified| -> Result<Variant> {
+            let compiled = optimise(graph, &options)?;
+            let plan = lower_with(&compiled.graph, &compiled.caches)?;
+            Ok(Variant { compiled, plan })
+        };
+        let changed = |pass: &'static str, graph: Option<Graph>| -> Result<Option<Variant>> {
+            let Some(graph) = graph else { return Ok(None) };
+            let fault = |source| CompileError::Verify { pass, before: 0, source: Box::new(source) };
+            compile(&tallow_ir::verify::verify(graph).map_err(fault)?).map(Some)
+        };
+        let one = match stage {
+            Stage::Raw => None,
+            Stage::Portable | Stage::Target => passes::for_one_token(graph.graph())?,
+        };
+        Ok(Variants {
+            all: compile(graph)?,
+            last: changed("last-row", passes::last_row(graph.graph(), LOGITS)?)?,
+            one: changed("one-token", one)?,
+        })
+    }
 }
 
 /// The element types by buffer, if a size of the plan is told only by running.
@@ -172,7 +263,8 @@ fn unsettled(plan: &Plan) -> Option<Vec<DType>> {
     Some(types)
 }
 
-fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
+fn load(variant: Variant, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
+    let Variant { compiled, plan } = variant;
     let mut fixed: Vec<Option<Val>> = vec![None; plan.buffers as usize];
     for w in &plan.weights {
         let weight = match known.get(&w.name) {
@@ -194,5 +286,5 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
         }
     }
     let unsettled = unsettled(&plan);
-    Ok(Loaded { plan, fixed, unsettled })
+    Ok(Loaded { compiled, plan, fixed, unsettled })
 }

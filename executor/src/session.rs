@@ -6,7 +6,7 @@ use crate::error::{ExecutorError, Result};
 use crate::interpreter::layout::operand;
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
-use crate::program::{Engine, LOGITS, Program};
+use crate::program::{Engine, LOGITS, Loaded, Program};
 use crate::value::{Val, element};
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub enum Rows {
 #[derive(Clone)]
 pub struct Session {
     program: Arc<Program>,
-    caches: Vec<Cache>,
-    past: usize,
-    random: RandomState,
+    pub(crate) caches: Vec<Cache>,
+    pub(crate) past: usize,
+    pub(crate) random: RandomState,
     /// Inputs of every call of [`Session::forward`] beside the ids.
     fixed: Vec<(String, Tensor)>,
 }
@@ -230,7 +230,7 @@ impl Session {
             .collect()
     }
 
-    fn check_room(&self, tokens: usize) -> Result<()> {
+    pub(crate) fn check_room(&self, tokens: usize) -> Result<()> {
         match self.program.options.context {
             Some(limit) if self.past + tokens > limit => {
                 Err(ExecutorError::ContextFull { tokens, used: self.past, limit })
@@ -258,7 +258,7 @@ impl Session {
 
     fn walk(&mut self, given: Vec<Tensor>, rows: Rows, tokens: usize, length: usize) -> Result<Vec<(String, Tensor)>> {
         let program = self.program.clone();
-        let loaded = program.loaded(rows);
+        let loaded = program.for_call(rows, tokens);
         let plan = &loaded.plan;
         let mut buffers: Vec<Option<Val>> = vec![None; plan.buffers as usize];
         for (input, tensor) in plan.inputs.iter().zip(given) {
@@ -268,44 +268,18 @@ impl Session {
         let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
         let mut operands = Vec::new();
         for step in &plan.steps {
-            operands.clear();
-            for b in &step.operands {
-                let at = b.0 as usize;
-                operands.extend(buffers[at].clone().or_else(|| loaded.fixed[at].clone()));
-            }
-            if let Some(types) = &loaded.unsettled {
-                refit(step, &operands, types, frame.caches)?;
-            }
-            // Dropped before the step runs, so that its storage can be used again.
-            for b in &step.frees {
-                buffers[b.0 as usize] = None;
-            }
-            let results = match program.options.engine {
-                Engine::Cpu => match cpu::step(&program.team, step, &operands, &mut frame)? {
-                    Some(results) => results,
-                    None => interpreter::step(step, &operands, &mut frame)?,
-                },
-                Engine::Reference => interpreter::step(step, &operands, &mut frame)?,
-            };
+            let results = run_step(&program, loaded, step, &mut buffers, &mut operands, &mut frame)?;
             for (b, value) in step.results.iter().zip(results) {
                 if !step.frees.contains(b) {
                     buffers[b.0 as usize] = Some(value);
                 }
             }
         }
-        plan.outputs
-            .iter()
-            .map(|(name, b)| {
-                let at = b.0 as usize;
-                let value = buffers[at].clone().or_else(|| loaded.fixed[at].clone());
-                let missing = || ExecutorError::Input { name: name.clone(), cause: "was not computed".into() };
-                Ok((name.clone(), value.ok_or_else(missing)?.tensor(frame.caches)?))
-            })
-            .collect()
+        outputs(loaded, &buffers, frame.caches)
     }
 
     /// The inputs in the plan's order, as the plan's types, and the symbols that their shapes bind.
-    fn bind(&self, inputs: &[(String, Tensor)], rows: Rows) -> Result<(Vec<Tensor>, Bindings)> {
+    pub(crate) fn bind(&self, inputs: &[(String, Tensor)], rows: Rows) -> Result<(Vec<Tensor>, Bindings)> {
         let plan = &self.program.loaded(rows).plan;
         let fault = |name: &str, cause: String| ExecutorError::Input { name: name.into(), cause };
         let signature = || plan.signature();
@@ -354,6 +328,49 @@ impl Session {
     }
 }
 
+/// Runs a step on what the buffers hold and empties those that nothing reads after it. `operands` is storage that is
+/// used again from step to step.
+pub(crate) fn run_step(
+    program: &Program,
+    loaded: &Loaded,
+    step: &Step,
+    buffers: &mut [Option<Val>],
+    operands: &mut Vec<Val>,
+    frame: &mut Frame<'_>,
+) -> Result<Vec<Val>> {
+    operands.clear();
+    for b in &step.operands {
+        let at = b.0 as usize;
+        operands.extend(buffers[at].clone().or_else(|| loaded.fixed[at].clone()));
+    }
+    if let Some(types) = &loaded.unsettled {
+        refit(step, operands, types, frame.caches)?;
+    }
+    // Dropped before the step runs, so that its storage can be used again.
+    for b in &step.frees {
+        buffers[b.0 as usize] = None;
+    }
+    if program.options.engine == Engine::Cpu
+        && let Some(results) = cpu::step(&program.team, step, operands, frame)?
+    {
+        return Ok(results);
+    }
+    interpreter::step(step, operands, frame)
+}
+
+/// The outputs once every step has run.
+pub(crate) fn outputs(loaded: &Loaded, buffers: &[Option<Val>], caches: &[Cache]) -> Result<Vec<(String, Tensor)>> {
+    let outputs = loaded.plan.outputs.iter();
+    outputs
+        .map(|(name, b)| {
+            let at = b.0 as usize;
+            let value = buffers[at].clone().or_else(|| loaded.fixed[at].clone());
+            let missing = || ExecutorError::Input { name: name.clone(), cause: "was not computed".into() };
+            Ok((name.clone(), value.ok_or_else(missing)?.tensor(caches)?))
+        })
+        .collect()
+}
+
 /// The injected number of cached tokens, in the declared form of one number.
 fn position(input: &PlanInput, past: usize) -> Result<Tensor> {
     let dims = input.ty.shape.dims();
@@ -381,7 +398,7 @@ fn refit(step: &Step, operands: &[Val], dtypes: &[IrType], caches: &[Cache]) -> 
 }
 
 /// Tokens of a call: the sequence length, or one where the graph has none.
-fn tokens(bindings: &Bindings) -> usize {
+pub(crate) fn tokens(bindings: &Bindings) -> usize {
     bindings.get(SEQUENCE).copied().unwrap_or(1).max(0) as usize
 }
 

@@ -7,11 +7,16 @@ use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::{EdgeRef, IntoEdgeReferences};
 use std::collections::HashMap;
 
-/// Id of a node; stays valid while other nodes come and go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Id of a node; stays valid while other nodes come and go. The default is that of the first node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(NodeIndex<u32>);
 
 impl NodeId {
+    /// The node with this number, of whichever graph: what tables of nodes are read with.
+    pub fn from_index(index: usize) -> Self {
+        NodeId(NodeIndex::new(index))
+    }
+
     /// The number of the node.
     pub fn index(self) -> usize {
         self.0.index()

@@ -5,6 +5,10 @@
 mod common;
 #[path = "diff/decoder.rs"]
 mod decoder;
+#[path = "diff/edits.rs"]
+mod edits;
+#[path = "diff/random.rs"]
+mod random;
 
 use decoder::{Edit, Edits, Names, Weights, decoder as build};
 use tallow_ir::diff::diff;
@@ -29,4 +33,15 @@ fn show() {
             }
         }
     }
+}
+
+#[test]
+fn debug_one() {
+    let (a, b) = (build(4, &[], Names::Layers, Weights::Shared), build(4, &[(Edit::MulForAdd, &[0, 1, 3])], Names::Layers, Weights::Shared));
+    let d = diff(&a, &b).unwrap();
+    for p in &d.pairs {
+        let n = |g: &tallow_ir::Graph, id| g.results(id).next().and_then(|v| g.name_of(v).map(str::to_owned)).unwrap_or_default();
+        println!("{} {}  {:?}", n(&a, p.left), n(&b, p.right), p.changes.len());
+    }
+    println!("{:#?}", d.entries.iter().map(|e| &e.text).collect::<Vec<_>>());
 }

@@ -1,21 +1,23 @@
 //! `tallow compile`: a model's graph as text, as a graph section, or for other programs.
 
 use crate::commands::tools::refuse_existing;
-use crate::options::{GraphPath, Reading, resolve};
-use crate::ui::Ui;
+use crate::options::{Reading, resolve};
+use crate::remarks;
+use crate::source::{SourceOptions, StageName};
+use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::Error;
-use tallow::compiled::{self, ProgramFile};
+use tallow::compiler::passes::PASSES;
+use tallow::compiler::{Options, PassReport, Stage, optimise};
+use tallow::executor::Interpreter;
 use tallow::format::{AtomicFile, GraphFormat, ModelFile};
 use tallow::frontends::graph_section;
-use tallow::frontends::program::Module;
-use tallow::frontends::program::module::MAIN;
 use tallow::ir::dump::{Detail, dot, json, mermaid};
-use tallow::ir::{Graph, text, verify};
+use tallow::ir::{Graph, text};
 
 /// How a graph is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,49 +64,84 @@ impl Format {
     }
 }
 
-/// Compile a model, or a program, to its graph.
+/// Compile a model, a program or a graph file to its graph, and optimise it.
 ///
-/// SOURCE is a .model file, a GGUF file or a Hugging Face folder, or a program in a .rs or .tri file, which is
-/// compiled for a config and a tensor index of its own, or for those of a model.
+/// SOURCE is a .model file, a GGUF file or a Hugging Face folder; a program in a .rs or .tri file, which is
+/// compiled for a config and a tensor index of its own, or for those of a model; or a graph in a .txt, .hex or
+/// .toml file. Without other options the graph is written as its front end made it; --stage says how far it is
+/// optimised, and --remarks, --passes, --stop-after and --emit-each optimise it all the way for the CPU.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow compile qwen.model -o graph.txt\n  \
     tallow compile qwen.model --format hex > graph.hex\n  \
-    tallow compile qwen.model -o graph.json\n  \
     tallow compile qwen.model --path program -o graph.txt\n  \
     tallow compile decoder.rs --config config.toml --tensors tensors.toml -o graph.txt\n  \
-    tallow compile decoder.rs --model qwen.model -o graph.txt")]
+    tallow compile decoder.rs --model qwen.model -o graph.txt\n  \
+    tallow compile qwen.model --remarks\n  \
+    tallow compile qwen.model --stage portable -o simpler.txt\n  \
+    tallow compile qwen.model --stop-after 40 -o half.txt\n  \
+    tallow compile qwen.model --emit-each passes/")]
 pub struct Compile {
-    /// A model, or a program; without it the storyteller.
+    /// A model, a program or a graph; without it the storyteller.
     #[arg(value_name = "SOURCE")]
     source: Option<PathBuf>,
-    /// Where the graph of a model comes from; by default the graph section where there is one, else the
-    /// family, else the program.
-    #[arg(long, value_enum)]
-    path: Option<GraphPath>,
-    /// The config that a program is compiled for.
-    #[arg(long, value_name = "FILE", conflicts_with = "model")]
-    config: Option<PathBuf>,
-    /// The tensor index that a program is compiled for; without it shapes follow from the calls alone.
-    #[arg(long, value_name = "FILE", requires = "config")]
-    tensors: Option<PathBuf>,
-    /// The model whose config and tensors a program is compiled for.
-    #[arg(long, value_name = "MODEL")]
-    model: Option<PathBuf>,
-    /// Which graph of a program that has several: `main`, or `encoder` for what runs once before a text.
-    #[arg(long, value_name = "NAME")]
-    graph: Option<String>,
+    #[command(flatten)]
+    from: SourceOptions,
     #[command(flatten)]
     output: Output,
     /// Format on stdout, or of a file with another ending.
     #[arg(long, value_enum)]
     format: Option<Format>,
     #[command(flatten)]
-    reading: Reading,
+    passes: PassOptions,
+}
+
+/// How a graph is optimised.
+#[derive(Args)]
+#[command(next_help_heading = "Optimising")]
+struct PassOptions {
+    /// How far the graph is optimised.
+    #[arg(long, value_enum, conflicts_with = "passes")]
+    stage: Option<StageName>,
+    /// Run these passes in this order, and no others; `--passes list` names them.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    passes: Option<Vec<String>>,
+    /// Apply the first N patches only: halve N until the faulty patch is found.
+    #[arg(long, value_name = "N")]
+    stop_after: Option<u32>,
+    /// Tell every candidate of every pass, applied or missed and why, and how long the passes took; on stdout,
+    /// in place of the graph unless that goes to a file.
+    #[arg(long)]
+    remarks: bool,
+    /// Remarks as one JSON object.
+    #[arg(long, requires = "remarks")]
+    json: bool,
+    /// Write the graph as text after each pass that changed it, into this folder.
+    #[arg(long, value_name = "DIR")]
+    emit_each: Option<PathBuf>,
+    /// Check the graph against all rules after each pass.
+    #[arg(long)]
+    verify: bool,
+}
+
+impl PassOptions {
+    /// The stage that is asked for, by itself or by what only makes sense with it.
+    fn stage(&self) -> Stage {
+        let optimises = self.stop_after.is_some() || self.remarks || self.emit_each.is_some() || self.verify;
+        match self.stage {
+            Some(stage) => stage.into(),
+            None if optimises => Stage::Target,
+            None => Stage::Raw,
+        }
+    }
 }
 
 impl Compile {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
+        if self.passes.passes.as_ref().is_some_and(|p| *p == ["list"]) {
+            print!("{}", listing());
+            return Ok(ExitCode::SUCCESS);
+        }
         let by_ending = self.output.output.as_deref().map(|path| (path, Format::of(path)));
         let format = match (self.format, by_ending) {
             (Some(format), _) | (None, Some((_, Some(format)))) => format,
@@ -115,58 +152,80 @@ impl Compile {
             ),
         };
         self.output.check()?;
-        let graph = self.graph(ui)?;
-        self.output.put(&format.render(&graph)?, &graph, ui)?;
+        let opened = self.from.open(self.source.as_deref(), ui)?;
+        let emitted = self.passes.emit_each.as_deref().map(Emitted::new).transpose()?;
+        if let Some(emitted) = &emitted {
+            emitted.write(0, "raw", opened.graph.graph())?;
+        }
+        let failed = std::cell::RefCell::new(None);
+        let observe = |pass: &PassReport, graph: &Graph| {
+            if let Some(Err(error)) = emitted.as_ref().map(|e| e.write(pass.number, pass.name, graph)) {
+                failed.borrow_mut().get_or_insert(error);
+            }
+        };
+        let options = Options {
+            stage: self.passes.stage(),
+            passes: self.passes.passes.clone(),
+            stop_after: self.passes.stop_after,
+            verify: self.passes.verify,
+            evaluate: Some(&Interpreter),
+            observe: emitted.is_some().then_some(&observe as &dyn Fn(&PassReport, &Graph)),
+            ..Options::default()
+        };
+        let made = optimise(&opened.graph, &options).map_err(|e| tallow::Error::Executor(e.into()))?;
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        if self.passes.remarks {
+            let text = match self.passes.json {
+                true => format!("{:#}\n", remarks::json(&made)),
+                false => remarks::text(&made, ui.paints_stdout()),
+            };
+            std::io::stdout().lock().write_all(text.as_bytes())?;
+            if self.output.output.is_none() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        if let Some(emitted) = emitted.filter(|_| self.output.output.is_none()) {
+            ui.note(format!("wrote {} graphs to {}", emitted.count.get(), emitted.folder.display()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let graph = made.graph.graph();
+        self.output.put(&format.render(graph)?, graph, ui)?;
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    fn graph(&self, ui: &Ui) -> Result<Graph> {
-        let program = self.source.as_deref().filter(|path| ProgramFile::language(path).is_some());
-        if let Some(program) = program {
-            if self.path.is_some() {
-                bail!(Error::Usage(format!("{} is a program; --path is for models", program.display())));
-            }
-            let module = match (&self.config, &self.model) {
-                (Some(config), _) => ProgramFile { program, config, tensors: self.tensors.as_deref() }.compile()?,
-                (None, Some(model)) => compiled::compile_for(program, &open(Some(model), &self.reading, ui)?)?,
-                (None, None) => bail!(Error::Usage(format!(
-                    "{}: a program is compiled for a config; give --config FILE, or --model MODEL",
-                    program.display()
-                ))),
-            };
-            return self.graph_of(&module, ui);
+/// The passes, for people.
+fn listing() -> String {
+    let rows = PASSES.iter().map(|p| vec![p.name.to_owned(), p.stage.name().to_owned(), p.doc.to_owned()]);
+    ui::table(&rows.collect::<Vec<_>>())
+}
+
+/// A folder that takes the graph after each pass.
+struct Emitted {
+    folder: PathBuf,
+    count: std::cell::Cell<usize>,
+}
+
+impl Emitted {
+    /// Makes the folder, or takes an empty one: nothing that is there is written over.
+    fn new(folder: &Path) -> Result<Self> {
+        let io = |source| tallow::Error::Io { path: folder.to_owned(), source };
+        std::fs::create_dir_all(folder).map_err(io)?;
+        if std::fs::read_dir(folder).map_err(io)?.next().is_some() {
+            bail!(Error::Usage(format!("{}: is not empty; give a new folder for the graphs", folder.display())));
         }
-        if let Some(given) = self.config.as_ref().or(self.model.as_ref()) {
-            bail!(Error::Usage(format!("{} goes with a program in a .rs or .tri file", given.display())));
-        }
-        let file = open(self.source.as_deref(), &self.reading, ui)?;
-        let path = self.path.unwrap_or_default();
-        if let GraphPath::Program = path {
-            return self.graph_of(&compiled::module(&file)?, ui);
-        }
-        if let Some(name) = &self.graph {
-            bail!(Error::Usage(format!("--graph {name} is for programs; add --path program")));
-        }
-        let (graph, notes) = tallow::model::graph(&file, path.into())?;
-        notes.iter().for_each(|n| ui.warn(n));
-        Ok(graph.into_inner())
+        Ok(Emitted { folder: folder.to_owned(), count: std::cell::Cell::new(0) })
     }
 
-    /// The wanted graph of a program.
-    fn graph_of(&self, module: &Module, ui: &Ui) -> Result<Graph> {
-        module.notes.iter().for_each(|n| ui.warn(n));
-        ui.note(compiled::describe(module));
-        let wanted = self.graph.as_deref().unwrap_or(MAIN);
-        match module.graphs.get(wanted) {
-            Some(graph) if graph.outputs().next().is_none() => {
-                bail!(Error::Unsupported("the program computes no tensors, and a graph holds those".into()))
-            }
-            Some(graph) => Ok(verify(graph.clone()).map_err(anyhow::Error::from)?.into_inner()),
-            None => {
-                let known: Vec<&str> = module.graphs.keys().map(String::as_str).collect();
-                bail!(Error::Usage(format!("the program has no graph `{wanted}`; it has {}", known.join(", "))))
-            }
-        }
+    fn write(&self, number: usize, name: &str, graph: &Graph) -> Result<()> {
+        let mut out =
+            AtomicFile::create(&self.folder.join(format!("{number:02}-{name}.txt"))).map_err(tallow::Error::from)?;
+        out.write_all(text::print(graph).as_bytes())?;
+        out.commit().map_err(tallow::Error::from)?;
+        self.count.set(self.count.get() + 1);
+        Ok(())
     }
 }
 

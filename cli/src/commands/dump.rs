@@ -1,42 +1,60 @@
 //! `tallow dump`: a graph to look at.
 
-use crate::commands::compile::{Format, Output, open};
-use crate::options::{GraphPath, Reading};
-use crate::ui::Ui;
+use crate::commands::compile::{Format, Output};
+use crate::source::SourceOptions;
+use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tallow::Error;
-use tallow::graph_file::{Form, GraphFile};
-use tallow::ir::Graph;
+use tallow::compiler::{Options, Plan, Stage, optimise};
+use tallow::executor::{Interpreter, Variants};
 use tallow::ir::dump::{Detail, dot, folded, json, mermaid};
-use tallow::ir::text;
 use tallow::ir::verify::Verified;
+use tallow::ir::{Bindings, Graph, text};
+use tallow::{Error, Opened};
 
-/// Show the graph of a model, or of a graph file, with repeated layers folded.
+/// What of a graph is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Shown {
+    /// The graph as the front end made it.
+    #[default]
+    Raw,
+    /// Simplified; the same on every device.
+    Portable,
+    /// Fused for the CPU.
+    Target,
+    /// What the CPU runs, step by step over numbered buffers.
+    Plan,
+}
+
+/// Show the graph of a model, a program or a graph file, with repeated layers folded.
 ///
-/// FILE is a .model file, a GGUF file or a Hugging Face folder, or a graph in a .txt, .hex or .toml file.
-/// Without FILE the storyteller is shown. What `--full` prints without another option is the text form,
-/// which can be read back; the folded text is for people only.
+/// FILE is a .model file, a GGUF file or a Hugging Face folder; a program in a .rs or .tri file; or a graph in a
+/// .txt, .hex or .toml file. Without FILE the storyteller is shown. What `--full` prints without another option is
+/// the text form, which can be read back; the folded text is for people only.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow dump qwen.model\n  \
     tallow dump qwen.model --full -o graph.txt\n  \
-    tallow dump graph.hex --model qwen.model\n  \
+    tallow dump qwen.model --stage target\n  \
+    tallow dump qwen.model --stage plan --size S=512\n  \
+    tallow dump decoder.rs --model qwen.model\n  \
     tallow dump qwen.model --dot | dot -Tsvg -o graph.svg\n  \
     tallow dump qwen.model --json | jq '.nodes | length'")]
 pub struct Dump {
-    /// A model, or a graph in a .txt, .hex or .toml file.
+    /// A model, a program, or a graph in a .txt, .hex or .toml file.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The model whose tensors a graph file reads.
-    #[arg(long, value_name = "MODEL", requires = "file")]
-    model: Option<PathBuf>,
-    /// Where the graph of a model comes from; by default the graph section where there is one, else the
-    /// family.
-    #[arg(long, value_enum)]
-    path: Option<GraphPath>,
+    #[command(flatten)]
+    from: SourceOptions,
+    /// What is shown: the graph at one of its stages, or the plan made of it.
+    #[arg(long, value_enum, default_value_t)]
+    stage: Shown,
+    /// The number that stands for a symbol in the memory figures of a plan; may be given several times.
+    #[arg(long = "size", value_name = "SYMBOL=N", value_parser = size)]
+    sizes: Vec<(String, i64)>,
     /// Every node, nothing folded.
     #[arg(long)]
     full: bool,
@@ -51,17 +69,82 @@ pub struct Dump {
     mermaid: bool,
     #[command(flatten)]
     output: Output,
-    #[command(flatten)]
-    reading: Reading,
+}
+
+fn size(text: &str) -> Result<(String, i64), String> {
+    let (name, n) = text.split_once('=').ok_or("expected a symbol and a number, as in S=512")?;
+    let n: i64 = n.parse().map_err(|e| format!("`{n}`: {e}"))?;
+    if n < 0 || name.is_empty() {
+        return Err("expected a symbol and a number that is not negative, as in S=512".into());
+    }
+    Ok((name.to_owned(), n))
 }
 
 impl Dump {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         let format = self.format()?;
         self.output.check()?;
-        let graph = self.graph(ui)?;
+        let opened = self.from.open(self.file.as_deref(), ui)?;
+        if self.stage == Shown::Plan {
+            if format != Format::Txt || self.full {
+                bail!(Error::Usage("a plan is shown as text alone, every step of it".into()));
+            }
+            self.output.put(&self.plans(&opened)?, opened.graph.graph(), ui)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !self.sizes.is_empty() {
+            bail!(Error::Usage("--size goes with --stage plan".into()));
+        }
+        let graph = self.graph(&opened)?;
         self.output.put(&self.render(graph.graph(), format), graph.graph(), ui)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The graph at the wanted stage.
+    fn graph(&self, opened: &Opened) -> Result<Verified> {
+        let stage = match self.stage {
+            Shown::Raw | Shown::Plan => return Ok(opened.graph.clone()),
+            Shown::Portable => Stage::Portable,
+            Shown::Target => Stage::Target,
+        };
+        let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
+        let made = optimise(&opened.graph, &options).map_err(|e| Error::Executor(e.into()))?;
+        Ok(made.graph)
+    }
+
+    /// The plans of the calls that a session makes, with the memory that their intermediates need.
+    fn plans(&self, opened: &Opened) -> Result<String> {
+        let Variants { all, last, one } = Variants::new(&opened.graph, Stage::Target).map_err(Error::Executor)?;
+        let (name, first) = match last {
+            Some(last) => ("a prompt: the last row of the logits", last),
+            None => ("a call", all),
+        };
+        let mut out = String::new();
+        self.plan(name, &first.plan, &[("S", 512), ("P", 0)], &mut out);
+        if let Some(one) = one {
+            out.push('\n');
+            self.plan("one token that follows others", &one.plan, &[("S", 1), ("P", 511)], &mut out);
+        }
+        Ok(out)
+    }
+
+    fn plan(&self, name: &str, plan: &Plan, defaults: &[(&str, i64)], out: &mut String) {
+        let mut sizes: Bindings = defaults.iter().map(|&(s, n)| (s.to_owned(), n)).collect();
+        sizes.extend(self.sizes.iter().cloned());
+        let _ =
+            writeln!(out, "# plan of {name}: {} steps, {} before the first call", plan.steps.len(), plan.prelude.len());
+        let used: Vec<String> = sizes.iter().map(|(s, n)| format!("{s} = {n}")).collect();
+        let _ = match plan.memory(&sizes) {
+            Some(m) => writeln!(
+                out,
+                "# memory at {}: {} in one block; {} each on its own",
+                used.join(", "),
+                ui::bytes(m.block),
+                ui::bytes(m.sum)
+            ),
+            None => writeln!(out, "# memory: some sizes are told only by running, or by --size SYMBOL=N"),
+        };
+        let _ = write!(out, "{plan}");
     }
 
     /// What is asked for, else what the output's ending says, else text.
@@ -81,23 +164,6 @@ impl Dump {
                 path.display()
             ),
         }
-    }
-
-    fn graph(&self, ui: &Ui) -> Result<Verified> {
-        if let Some(path) = self.file.as_deref().filter(|path| Form::of(path).is_some()) {
-            if self.path.is_some() {
-                bail!(Error::Usage(format!("{} is a graph already; --path is for models", path.display())));
-            }
-            let model = self.model.as_deref().map(|source| open(Some(source), &self.reading, ui)).transpose()?;
-            return Ok(GraphFile::read(path, model.as_ref())?.graph);
-        }
-        if let (Some(file), Some(_)) = (&self.file, &self.model) {
-            bail!(Error::Usage(format!("--model goes with a graph file, and {} is none", file.display())));
-        }
-        let file = open(self.file.as_deref(), &self.reading, ui)?;
-        let (graph, notes) = tallow::model::graph(&file, self.path.unwrap_or_default().into())?;
-        notes.iter().for_each(|n| ui.warn(n));
-        Ok(graph)
     }
 
     fn render(&self, graph: &Graph, format: Format) -> String {

@@ -136,7 +136,16 @@ pub(super) mod testing {
 
     /// A step that runs `op`.
     pub(in super::super) fn step(op: Op) -> Step {
-        Step { op, name: "y".into(), operands: vec![], results: vec![], types: vec![], frees: vec![], cache: None }
+        Step {
+            op,
+            node: tallow_ir::NodeId::default(),
+            name: "y".into(),
+            operands: vec![],
+            results: vec![],
+            types: vec![],
+            frees: vec![],
+            cache: None,
+        }
     }
 }
 

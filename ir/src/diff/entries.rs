@@ -1,6 +1,6 @@
 //! Places that differ in the same way, folded by layer.
 
-use super::homes::{Home, inner, ranges};
+use super::homes::{Home, inner, known, ranges};
 use super::pieces::{Piece, View};
 use super::side::{Item, Side};
 use super::types::{Change, Entry, Kind, Layers, Place, Spot};
@@ -99,8 +99,7 @@ impl View<'_, '_> {
 
     fn own_name(&self, piece: &Piece) -> Option<&str> {
         let (x, y) = self.first_nodes(piece);
-        let (x, y) = (x.and_then(|x| self.left.value_name(x)), y.and_then(|y| self.right.value_name(y)));
-        if self.flipped { y.or(x) } else { x.or(y) }
+        x.and_then(|x| self.left.value_name(x)).or_else(|| y.and_then(|y| self.right.value_name(y)))
     }
 
     /// Weights near a piece: `self_attn.q_proj`.
@@ -127,8 +126,21 @@ impl View<'_, '_> {
 
     fn home(&self, piece: &Piece) -> Option<Home> {
         let (x, y) = self.first_nodes(piece);
-        let (x, y) = (x.and_then(|x| self.homes.left(x)), y.and_then(|y| self.homes.right(y)));
-        if self.flipped { y.or(x) } else { x.or(y) }
+        let own = (x.and_then(|x| self.homes.left(x)), y.and_then(|y| self.homes.right(y)));
+        let near = || (x.and_then(|x| self.home_left(x)), y.and_then(|y| self.home_right(y)));
+        let choose = |(x, y): (Option<Home>, Option<Home>)| if self.flipped { y.or(x) } else { x.or(y) };
+        choose(own).or_else(|| choose(near()))
+    }
+
+    /// The layer of a node; where its own graph does not tell, that of what it reads in the other graph.
+    fn home_left(&self, x: u32) -> Option<Home> {
+        let above = || self.left.operands(x).iter().filter_map(|o| known(self.matching.to_right[o.node as usize]));
+        self.homes.left(x).or_else(|| above().filter_map(|y| self.homes.right(y)).max())
+    }
+
+    fn home_right(&self, y: u32) -> Option<Home> {
+        let above = || self.right.operands(y).iter().filter_map(|o| known(self.matching.to_left[o.node as usize]));
+        self.homes.right(y).or_else(|| above().filter_map(|x| self.homes.left(x)).max())
     }
 
     fn layers(&self, pieces: &[&Piece]) -> Option<Layers> {
@@ -170,7 +182,7 @@ impl View<'_, '_> {
                 .iter()
                 .flat_map(|&n| side.operands(n))
                 .map(|o| o.node)
-                .filter(|&n| !side.item(n).is_op() && super::homes::known(partners[n as usize]).is_none())
+                .filter(|&n| !side.item(n).is_op() && known(partners[n as usize]).is_none())
                 .collect();
             nodes.extend(sources);
             nodes.sort_unstable();

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 const LEVELS: usize = 64;
 /// The level of the number 0.
 const ZERO: i32 = 20;
+/// By how many levels a pair comes later that is one of several alike.
+const ONE_OF_SEVERAL: usize = 20;
 /// How many operands and readers of a node are weighed.
 const MOST_OPERANDS: usize = 16;
 const MOST_READERS: usize = 8;
@@ -55,6 +57,8 @@ struct Weight {
     doubtful: bool,
     /// How many operands agree.
     operands: u32,
+    /// How many operands look alike.
+    alike: u32,
     /// How many readers agree.
     readers: u32,
 }
@@ -68,6 +72,18 @@ impl Weight {
         self.score -= by;
         self.doubtful = true;
     }
+}
+
+/// A reader by what it looks like: its kind, what it reads of the node, its anchored operands, and what is near above.
+type Reader = (u32, u32, u64, u64, u32);
+
+/// Pairs of readers.
+#[derive(Default)]
+struct Readers {
+    /// Which only each other can be.
+    sure: Vec<(u32, u32)>,
+    /// Of several that look alike.
+    likely: Vec<(u32, u32)>,
 }
 
 pub(super) struct Grow<'a, 'g> {
@@ -87,9 +103,9 @@ impl<'a, 'g> Grow<'a, 'g> {
         Grow { a, b, of_a, of_b, matching, sure: Queue::new(), doubtful: Queue::new(), fresh: Vec::new() }
     }
 
-    /// Pairs nodes of classes of twins, and with each its neighbours that are twins.
-    pub fn exact(&mut self, classes: Vec<(Vec<u32>, Vec<u32>)>) {
-        for (lefts, rights) in classes {
+    /// Pairs nodes with the same key, and with each its neighbours that have the same.
+    pub fn exact(&mut self, of_a: &[u64], of_b: &[u64]) {
+        for (lefts, rights) in self.matching.classes(of_a, of_b) {
             let mut rest = rights.into_iter();
             for x in lefts {
                 if self.matching.to_right[x as usize] != NONE {
@@ -100,11 +116,11 @@ impl<'a, 'g> Grow<'a, 'g> {
                 let mut open = vec![(x, y)];
                 while let Some((x, y)) = open.pop() {
                     let operands = self.a.operands(x).iter().zip(self.b.operands(y)).map(|(v, w)| (v.node, w.node));
-                    let mut next: Vec<(u32, u32)> = operands.collect();
-                    self.readers(x, y, &mut next);
+                    let readers = self.readers(x, y);
+                    let next: Vec<(u32, u32)> = operands.chain(readers.sure).chain(readers.likely).collect();
                     for (v, w) in next {
                         let free = self.matching.to_right[v as usize] == NONE && self.matching.to_left[w as usize] == NONE;
-                        if free && self.of_a.whole(v) == self.of_b.whole(w) {
+                        if free && of_a[v as usize] == of_b[w as usize] {
                             self.matching.pair(v, w);
                             open.push((v, w));
                         }
@@ -158,12 +174,13 @@ impl<'a, 'g> Grow<'a, 'g> {
             }
             let Some((level, (x, y))) = self.doubtful.pop() else { return };
             let Some(weight) = self.weigh(x, y) else { continue };
-            if !weight.doubtful {
-                self.sure.push(weight.level(), (x, y));
-            } else if weight.level() < level {
+            if weight.level() < level {
                 self.doubtful.push(weight.level(), (x, y));
             } else if self.acceptable(x, y, weight) {
                 self.take(x, y);
+            } else if level > 0 {
+                // Once more when everything else is done.
+                self.doubtful.push(0, (x, y));
             }
         }
     }
@@ -172,7 +189,7 @@ impl<'a, 'g> Grow<'a, 'g> {
     fn acceptable(&self, x: u32, y: u32, weight: Weight) -> bool {
         match self.a.tags[x as usize] == self.b.tags[y as usize] {
             true => weight.operands + weight.readers > 0,
-            false => weight.operands > 0 && weight.readers > 0,
+            false => weight.operands + weight.alike > 0 && weight.readers > 0,
         }
     }
 
@@ -199,44 +216,49 @@ impl<'a, 'g> Grow<'a, 'g> {
                 .collect();
             crossed.into_iter().for_each(|(v, w)| self.propose(v, w));
         }
-        let mut readers = Vec::new();
-        self.readers(x, y, &mut readers);
-        readers.into_iter().for_each(|(v, w)| self.propose(v, w));
+        let readers = self.readers(x, y);
+        readers.sure.into_iter().for_each(|(v, w)| self.propose(v, w));
+        readers.likely.into_iter().for_each(|(v, w)| self.doubt(v, w, ONE_OF_SEVERAL));
     }
 
-    /// Pairs of unmatched readers of one kind, as far as they are few.
-    fn readers(&self, x: u32, y: u32, out: &mut Vec<(u32, u32)>) {
-        type Key = (u32, u32, u64, u32);
-        let key = |side: &Side<'_>, hashes: &Hashes, partners: &[u32], r: &Link| -> Option<Key> {
-            let n = r.node as usize;
-            (partners[n] == NONE).then(|| (side.tags[n], r.port, hashes.near[n], r.node))
-        };
-        let collect = |side: &Side<'_>, hashes: &Hashes, partners: &[u32], node: u32| -> Vec<Key> {
-            let readers = side.readers(node).iter();
-            let mut keys: Vec<Key> = readers.filter_map(|r| key(side, hashes, partners, r)).collect();
+    /// Pairs of unmatched readers of a pair: those that only each other can be, and those of several of one kind that
+    /// look alike, as far as they are few.
+    fn readers(&self, x: u32, y: u32) -> Readers {
+        let mut out = Readers::default();
+        let collect = |side: &Side<'_>, hashes: &Hashes, partners: &[u32], node: u32| -> Vec<Reader> {
+            let free = side.readers(node).iter().filter(|r| partners[r.node as usize] == NONE);
+            let look = |r: &Link| {
+                let n = r.node as usize;
+                (side.tags[n], r.port, hashes.sources[n], hashes.near[n], r.node)
+            };
+            let mut keys: Vec<Reader> = free.map(look).collect();
             keys.sort_unstable();
             keys.dedup();
             keys
         };
         let left = collect(self.a, self.of_a, &self.matching.to_right, x);
         if left.is_empty() {
-            return;
+            return out;
         }
         let right = collect(self.b, self.of_b, &self.matching.to_left, y);
-        let propose = |l: &[Key], r: &[Key], out: &mut Vec<(u32, u32)>| {
-            let few = l.len() * r.len() <= MOST_PAIRS;
-            if few {
-                out.extend(l.iter().flat_map(|v| r.iter().map(move |w| (v.3, w.3))));
-            }
-            few
-        };
-        for (l, r) in joined(&left, &right, |k| (k.0, k.1, 0)) {
-            if !propose(l, r, out) {
-                for (l, r) in joined(l, r, |k| (k.0, k.1, k.2)) {
-                    propose(l, r, out);
+        let mut groups = joined(&left, &right, |k| (k.0, k.1, 0, 0));
+        // Ever finer, until each stands alone.
+        for step in 0..3 {
+            let mut several = Vec::new();
+            for (l, r) in groups {
+                match (l, r) {
+                    ([l], [r]) => out.sure.push((l.4, r.4)),
+                    _ if step == 0 => several.extend(joined(l, r, |k| (k.0, k.1, k.2, 0))),
+                    _ if step == 1 => several.extend(joined(l, r, |k| (k.0, k.1, k.2, k.3))),
+                    _ if l.len() * r.len() <= MOST_PAIRS => {
+                        out.likely.extend(l.iter().flat_map(|v| r.iter().map(move |w| (v.4, w.4))));
+                    }
+                    _ => {}
                 }
             }
+            groups = several;
         }
+        out
     }
 
     fn propose(&mut self, x: u32, y: u32) {
@@ -259,22 +281,22 @@ impl<'a, 'g> Grow<'a, 'g> {
             let free_v = self.matching.to_right[v.node as usize] == NONE && a.item(v.node).is_op();
             let free_w = self.matching.to_left[w.node as usize] == NONE && b.item(w.node).is_op();
             if free_v && free_w {
-                self.doubt(v.node, w.node);
+                self.doubt(v.node, w.node, 0);
             }
             if free_v {
                 let found = passed(b, &self.matching.to_left, w.node, a.tags[v.node as usize]);
-                found.into_iter().for_each(|n| self.doubt(v.node, n));
+                found.into_iter().for_each(|n| self.doubt(v.node, n, 0));
             }
             if free_w {
                 let found = passed(a, &self.matching.to_right, v.node, b.tags[w.node as usize]);
-                found.into_iter().for_each(|n| self.doubt(n, w.node));
+                found.into_iter().for_each(|n| self.doubt(n, w.node, 0));
             }
         }
     }
 
-    fn doubt(&mut self, x: u32, y: u32) {
+    fn doubt(&mut self, x: u32, y: u32, less: usize) {
         if let Some(weight) = self.weigh(x, y) {
-            self.doubtful.push(weight.level(), (x, y));
+            self.doubtful.push(weight.level().saturating_sub(less), (x, y));
         }
     }
 
@@ -293,6 +315,8 @@ impl<'a, 'g> Grow<'a, 'g> {
             if !a.item(x).is_op() || !b.item(y).is_op() {
                 return None;
             }
+        } else {
+            weight.against(0);
         }
         weight.score += if self.of_a.up[i] == self.of_b.up[j] { 3 } else { 0 };
         weight.score += if self.of_a.down[i] == self.of_b.down[j] { 3 } else { 0 };
@@ -319,8 +343,14 @@ impl<'a, 'g> Grow<'a, 'g> {
             // In another place.
             (true, _) if all.iter().any(|o| o.node == p) => weight.against(1),
             (true, true) => weight.against(4),
+            // The one may be what comes before the other, with a node between that is gone or new.
+            (true, false) if reads(self.b, w.node, p) => weight.against(-1),
+            (false, true) if reads(self.a, v.node, q) => weight.against(-1),
             (true, false) | (false, true) => weight.against(3),
-            (false, false) if self.of_a.near[i] == self.of_b.near[j] => weight.score += 3,
+            (false, false) if self.of_a.near[i] == self.of_b.near[j] => {
+                weight.score += 3;
+                weight.alike += 1;
+            }
             (false, false) if self.a.tags[i] != self.b.tags[j] => weight.against(2),
             (false, false) if self.of_a.sources[i] != self.of_b.sources[j] => weight.against(1),
             (false, false) if self.a.labels[i] == self.b.labels[j] => weight.score += 1,
@@ -345,16 +375,20 @@ impl<'a, 'g> Grow<'a, 'g> {
                     weight.readers += 1;
                 }
                 false if there.iter().take(MOST_OPERANDS).any(|o| o.node == y) => weight.score += 1,
-                false => weight.score -= 2,
+                false => weight.against(2),
             }
         }
         for r in b.readers(y).iter().take(MOST_READERS) {
             let partner = self.matching.to_left[r.node as usize];
             if partner != NONE && !a.operands(partner).iter().take(MOST_OPERANDS).any(|o| o.node == x) {
-                weight.score -= 2;
+                weight.against(2);
             }
         }
     }
+}
+
+fn reads(side: &Side<'_>, node: u32, operand: u32) -> bool {
+    side.operands(node).iter().take(MOST_OPERANDS).any(|o| o.node == operand)
 }
 
 /// Groups of equal keys that both lists have; both are sorted.

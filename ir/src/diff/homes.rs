@@ -119,7 +119,8 @@ fn homes<'g>(side: &Side<'g>, known: &mut HashMap<&'g str, u32>, prefixes: &mut 
 pub(super) fn near<'g>(side: &Side<'g>, homes: &[Option<Home>], node: u32) -> Vec<&'g str> {
     let own = homes[node as usize];
     let mut level = vec![node];
-    for _ in 0..STEPS {
+    // Outside of layers what is further up says little.
+    for _ in 0..if own.is_some() { STEPS } else { 1 } {
         let mut next: Vec<u32> = Vec::new();
         let mut found: Vec<&str> = Vec::new();
         for o in level.iter().flat_map(|&n| side.operands(n)).take(MOST_NEAR) {
@@ -163,7 +164,7 @@ pub(super) fn ranges(numbers: &[i64]) -> String {
     out
 }
 
-/// Not a node.
+/// A node, if it is one.
 pub(super) fn known(node: u32) -> Option<u32> {
     (node != NONE).then_some(node)
 }

@@ -2,7 +2,8 @@
 
 use super::grow::Grow;
 use super::hashes::Hashes;
-use super::side::{Item, NONE, Side};
+use super::side::{Item, NONE, Side, mix};
+use super::slide::slide;
 use std::collections::HashMap;
 
 /// Partners of nodes, both ways.
@@ -85,6 +86,19 @@ pub(super) fn matched(left: &Side<'_>, right: &Side<'_>) -> (Matching, bool) {
     }
 }
 
+/// How often twins are told apart by their neighbours.
+const REFINED: usize = 4;
+
+/// Hashes of nodes with those of their neighbours.
+fn refined(side: &Side<'_>, of: &[u64]) -> Vec<u64> {
+    let linked = |node: u32| {
+        let operands = side.operands(node).iter().fold(of[node as usize], |h, o| mix(h, of[o.node as usize]));
+        let readers = side.readers(node).iter().map(|r| mix(of[r.node as usize], u64::from(r.number)));
+        mix(operands, readers.fold(0, u64::wrapping_add))
+    };
+    (0..side.len() as u32).map(linked).collect()
+}
+
 fn spread(a: &Side<'_>, b: &Side<'_>, of_a: &Hashes, of_b: &Hashes, mut matching: Matching) -> Matching {
     let whole = |side: &Side<'_>, hashes: &Hashes| -> Vec<u64> {
         (0..side.len() as u32).map(|n| hashes.whole(n)).collect()
@@ -94,12 +108,24 @@ fn spread(a: &Side<'_>, b: &Side<'_>, of_a: &Hashes, of_b: &Hashes, mut matching
     matching.unique(&of_a.up, &of_b.up);
     matching.unique(&of_a.down, &of_b.down);
     let mut grow = Grow::new(a, b, of_a, of_b, matching);
-    // Twins in all that is above and below them: any of them will do, and its neighbours go with it.
     let twins = grow.matching.classes(&whole_a, &whole_b);
-    grow.exact(twins);
+    if !twins.is_empty() {
+        // Twins in all that is above and below them, told apart by their neighbours as far as that goes; of those that
+        // are left any will do, and its neighbours go with it.
+        let (mut fine_a, mut fine_b) = (whole_a, whole_b);
+        for _ in 0..REFINED {
+            (fine_a, fine_b) = (refined(a, &fine_a), refined(b, &fine_b));
+            grow.matching.unique(&fine_a, &fine_b);
+        }
+        grow.exact(&fine_a, &fine_b);
+    }
     grow.run();
     // What is left: nodes that look alike, in their order, as long as that leads on.
     let alike = grow.matching.classes(&of_a.near, &of_b.near);
     grow.seed(alike);
-    grow.matching
+    let mut matching = grow.matching;
+    slide(a, b, &mut matching);
+    let mut mirrored = matching.flipped();
+    slide(b, a, &mut mirrored);
+    mirrored.flipped()
 }

@@ -21,6 +21,7 @@ mod homes;
 mod matching;
 mod pieces;
 mod side;
+mod slide;
 mod symbols;
 mod types;
 mod words;

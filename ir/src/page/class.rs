@@ -89,7 +89,10 @@ impl Class {
             | Op::Kron
             | Op::MatrixInverse
             | Op::FusedNormMatmul { .. }
-            | Op::ExpertMatmul => Class::Matmul,
+            | Op::ExpertMatmul
+            | Op::JoinedMatmul { .. }
+            | Op::GatedMatmul { .. }
+            | Op::MatmulBias { .. } => Class::Matmul,
             Op::Conv1d { .. }
             | Op::Conv2d { .. }
             | Op::Conv3d { .. }
@@ -103,7 +106,8 @@ impl Class {
             | Op::SdpaWindow { .. }
             | Op::FlashAttention { .. }
             | Op::Attention { .. }
-            | Op::GatedDelta => Class::Attention,
+            | Op::GatedDelta
+            | Op::CachedAttention { .. } => Class::Attention,
             Op::Rope { .. }
             | Op::RopeScaled { .. }
             | Op::RopeMulti { .. }
@@ -116,7 +120,8 @@ impl Class {
             | Op::GroupNorm { .. }
             | Op::InstanceNorm { .. }
             | Op::AdaLN
-            | Op::FusedSkipNorm { .. } => Class::Norm,
+            | Op::FusedSkipNorm { .. }
+            | Op::SkipLayerNorm { .. } => Class::Norm,
             Op::Silu
             | Op::Gelu { .. }
             | Op::GeGlu
@@ -131,7 +136,8 @@ impl Class {
             | Op::FusedSwiGlu
             | Op::Softplus
             | Op::QuickGelu
-            | Op::ReluSquared => Class::Activation,
+            | Op::ReluSquared
+            | Op::Gated { .. } => Class::Activation,
             Op::Add
             | Op::Mul
             | Op::Sub

@@ -146,6 +146,8 @@ impl Block<'_> {
 
     fn matmul(&mut self, x: Value, part: &str, dims: &str, other: bool) -> Value {
         let dtype = if other { DType::Q4K } else { DType::Q8 };
+        let part = if other && self.weights == Weights::Shared { &format!("other.{part}") } else { part };
+        let part = if dims.contains("96") && self.weights == Weights::Shared { &format!("wide.{part}") } else { part };
         let name = part.rsplit('.').next().unwrap_or(part).trim_end_matches("_proj");
         match self.weight(&format!("{part}.weight"), TensorType::new(dtype, shape(dims))) {
             Some(w) => self.op(Op::Matmul, &[x, w], name),

@@ -1,0 +1,75 @@
+//! What the compiler did and what it did not, as text and as JSON.
+
+use crate::ui;
+use std::fmt::Write as _;
+use tallow::compiler::{Optimised, Outcome, Remark};
+
+/// Remarks by pass in their order, then what each pass cost.
+pub fn text(made: &Optimised, colour: bool) -> String {
+    let mut out = String::new();
+    for pass in &made.passes {
+        let of_pass: Vec<&Remark> = made.remarks.iter().filter(|r| r.pass == pass.name).collect();
+        if of_pass.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "{}", pass.name);
+        for remark in of_pass {
+            let line = format!("  {remark}");
+            match (colour, remark.is_applied()) {
+                (true, true) => writeln!(out, "\u{1b}[32m{line}\u{1b}[0m"),
+                (true, false) => writeln!(out, "\u{1b}[33m{line}\u{1b}[0m"),
+                (false, _) => writeln!(out, "{line}"),
+            }
+            .ok();
+        }
+        out.push('\n');
+    }
+    out.push_str(&passes(made));
+    out
+}
+
+/// A table of the passes: patches, misses, nodes, milliseconds.
+fn passes(made: &Optimised) -> String {
+    let head = ["pass", "applied", "missed", "nodes", "ms"].map(str::to_owned).to_vec();
+    let mut rows = vec![head];
+    for p in &made.passes {
+        let nodes = if p.before == p.after { p.after.to_string() } else { format!("{} -> {}", p.before, p.after) };
+        rows.push(vec![
+            p.name.to_owned(),
+            p.patches.to_string(),
+            p.missed.to_string(),
+            nodes,
+            format!("{:.2}", p.time.as_secs_f64() * 1e3),
+        ]);
+    }
+    ui::table(&rows)
+}
+
+/// The same for machines.
+pub fn json(made: &Optimised) -> serde_json::Value {
+    let remarks: Vec<_> = made
+        .remarks
+        .iter()
+        .map(|r| {
+            let (patch, why) = match &r.outcome {
+                Outcome::Applied(number) => (Some(*number), None),
+                Outcome::Missed(why) => (None, Some(why)),
+            };
+            serde_json::json!({
+                "pass": r.pass, "stage": r.stage.name(), "place": r.place, "what": r.what,
+                "applied": r.is_applied(), "patch": patch, "missed": why,
+            })
+        })
+        .collect();
+    let passes: Vec<_> = made
+        .passes
+        .iter()
+        .map(|p| {
+            serde_json::json!({
+                "pass": p.name, "applied": p.patches, "missed": p.missed,
+                "nodes_before": p.before, "nodes_after": p.after, "milliseconds": p.time.as_secs_f64() * 1e3,
+            })
+        })
+        .collect();
+    serde_json::json!({ "remarks": remarks, "passes": passes })
+}

@@ -1,0 +1,141 @@
+//! What a value may differ by.
+
+use super::Side;
+use std::collections::HashSet;
+use tallow_executor::Engine;
+use tallow_ir::{DType, Graph, NodeKind, Op, Value};
+
+/// Of single precision: sums in another order.
+const F32: f64 = 1e-5;
+/// Of single precision against another library, between whose values several operations may lie.
+const F32_OUTSIDE: f64 = 1e-4;
+/// Of half precision.
+const F16: f64 = 1e-3;
+/// Of brain floats.
+const BF16: f64 = 1e-2;
+/// Of products where one side rounds activations to 16 bits a row, as kernels for encoded weights do.
+const ACTIVATIONS: f64 = 1e-2;
+/// Of attention over rows of which one side rounds to half precision: scores are exponents, and where keys are large
+/// (biases of some hundreds) their rounding shows. Caches of one precision on both sides compare better.
+const HALF_CACHE: f64 = 0.2;
+
+/// What a value of this element type may differ by where it is computed alike.
+fn of_type(dtype: DType, outside: bool) -> f64 {
+    match dtype {
+        DType::F16 => F16,
+        DType::BF16 => BF16,
+        dtype if dtype.range().is_some() => 0.0,
+        _ if outside => F32_OUTSIDE,
+        _ => F32,
+    }
+}
+
+/// What products with a weight may differ by where the other side holds it exactly, or in another encoding: about six
+/// times the error that rounding to the encoding makes, both as root mean squares.
+fn of_encoding(side: &Side, name: &str, dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 0.0,
+        DType::F16 => 2e-3,
+        DType::BF16 => 1e-2,
+        DType::U32 => fixed_point(side, name, 65536.0),
+        DType::U16 => fixed_point(side, name, 256.0),
+        DType::Q8 | DType::Q8_0 => 5e-2,
+        DType::Q6K => 0.12,
+        DType::Q5K => 0.25,
+        DType::Q4 | DType::Q4_0 | DType::Q4K => 0.5,
+        DType::Q3K => 1.0,
+        DType::Q2K => 2.0,
+        DType::Ternary => 3.0,
+        DType::I8 | DType::U8 | DType::Bool | DType::I32 | DType::I64 => 0.0,
+    }
+}
+
+/// The same for fixed point with so many steps to 1, by the size of the tensor's first values.
+fn fixed_point(side: &Side, name: &str, steps: f64) -> f64 {
+    const SAMPLE: usize = 4096;
+    let Some(view) = side.weights.weight(name) else { return 0.0 };
+    let mut values = vec![0f32; SAMPLE.min(view.bytes.len() / view.encoding.block_bytes() * view.encoding.block_len())];
+    let bytes = values.len() / view.encoding.block_len() * view.encoding.block_bytes();
+    if view.encoding.is_block() || values.is_empty() || view.encoding.decode(&view.bytes[..bytes], &mut values).is_err()
+    {
+        return 0.0;
+    }
+    let square = values.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>() / values.len() as f64;
+    if square == 0.0 { 0.0 } else { 6.0 / (steps * f64::sqrt(12.0) * square.sqrt()) }
+}
+
+/// Whether values share a scale, so that kernels multiply by them as they lie.
+fn is_block(dtype: DType) -> bool {
+    dtype.is_encoding() && !matches!(dtype, DType::U32 | DType::U16)
+}
+
+/// What the other side is.
+pub(super) enum Other<'a> {
+    /// A graph of this library, with the values that are compared.
+    Graph(&'a Side),
+    /// Values that another program computed, with weights of single precision.
+    Outside,
+}
+
+/// Tolerances of the values of one graph.
+pub(super) struct Tolerances {
+    /// What each node adds by the weights and the caches behind it, up to values that are compared.
+    loose: Vec<f64>,
+    outside: bool,
+    given: Option<f64>,
+}
+
+impl Tolerances {
+    /// Tolerances of `side`, whose values `compared` are reset; `given` replaces those of real numbers.
+    pub fn new(side: &Side, other: &Other<'_>, compared: &HashSet<Value>, given: Option<f64>) -> Tolerances {
+        let graph = side.graph();
+        let mut loose = vec![0f64; graph.node_bound()];
+        let rounds = |side: &Side| side.program.options().engine == Engine::Cpu;
+        let half = |side: &Side| side.program.half_cache();
+        let (by_engine, by_cache) = match other {
+            Other::Graph(other) => (rounds(side) != rounds(other), half(side) != half(other)),
+            Other::Outside => (rounds(side), half(side)),
+        };
+        for id in graph.topological().unwrap_or_default() {
+            let node = graph.node(id);
+            let own = match &node.kind {
+                NodeKind::Input(_) => 0.0,
+                NodeKind::Weight(name) => weight(side, name, node.results[0].dtype, other, by_engine),
+                NodeKind::Op(Op::KvCache) if by_cache => HALF_CACHE,
+                NodeKind::Op(_) => 0.0,
+            };
+            // Reset to a cache's rows, which its own element type rounds.
+            let behind = graph.operands(id).into_iter().map(|v| {
+                let cache = matches!(graph.node(v.node).kind, NodeKind::Op(Op::KvCache));
+                if compared.contains(&v) && !(cache && by_cache) { 0.0 } else { loose[v.node.index()] }
+            });
+            loose[id.index()] = behind.fold(own, f64::max);
+        }
+        Tolerances { loose, outside: matches!(other, Other::Outside), given }
+    }
+
+    /// What `value` may differ by from one of type `other`.
+    pub fn of(&self, graph: &Graph, value: Value, other: DType) -> f64 {
+        let own = graph.ty(value).dtype;
+        if own.range().is_some() && other.range().is_some() {
+            return 0.0;
+        }
+        let usual = of_type(own, self.outside).max(of_type(other, self.outside)).max(self.loose[value.node.index()]);
+        self.given.unwrap_or(usual)
+    }
+}
+
+/// What a weight adds.
+fn weight(side: &Side, name: &str, dtype: DType, other: &Other<'_>, by_engine: bool) -> f64 {
+    let activations = if by_engine && is_block(dtype) { ACTIVATIONS } else { 0.0 };
+    let own = || of_encoding(side, name, dtype);
+    let encodings = match other {
+        Other::Outside => own(),
+        Other::Graph(other) => match other.graph().weight_named(name).map(|v| other.graph().ty(v).dtype) {
+            Some(there) if there == dtype => 0.0,
+            Some(there) => own().max(of_encoding(other, name, there)),
+            None => own(),
+        },
+    };
+    encodings.max(activations)
+}

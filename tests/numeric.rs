@@ -1,0 +1,238 @@
+//! Comparison by numbers: the first operation where two computations part.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
+mod common;
+
+use common::{folder, import};
+use std::path::Path;
+use tallow::executor::ProgramOptions;
+use tallow::format::encoding::Encoding;
+use tallow::ir::text;
+use tallow::ir::verify::verify;
+use tallow::numeric::{self, Given, References, Report, Side};
+use tallow::{CacheType, Engine, Model, ModelOptions};
+
+fn open(path: &Path, engine: Engine) -> Model {
+    common::open(path, engine, 2, 512)
+}
+
+/// The graph of a model with one part of its text replaced, over the model's weights.
+fn edited(model: &Model, from: &str, to: &str) -> Side {
+    let plain = text::print(model.graph().graph());
+    assert_eq!(plain.matches(from).count(), 1, "{from:?} in\n{plain}");
+    let graph = verify(text::parse(&plain.replace(from, to)).unwrap()).unwrap();
+    Side::of_graph("edited", graph, model.weights(), *model.program().options()).unwrap()
+}
+
+fn given(text: &str) -> Given {
+    Given { text: Some(text.to_owned()), ..Given::default() }
+}
+
+fn compare(left: &Side, right: &Side, given: &Given) -> Report {
+    let inputs = numeric::inputs(&[left, right], given).unwrap();
+    let pairs = numeric::pairs(left, right).unwrap();
+    numeric::compare(left, right, &pairs, &inputs, None).unwrap()
+}
+
+/// The value that a report names first.
+fn first(report: &Report) -> &str {
+    &report.values[report.first.unwrap_or_else(|| panic!("all within:\n{}", report.text(true)))].right
+}
+
+fn golden(name: &str, engine: Engine) -> (Model, tempfile::TempDir) {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = import(&folder("tests/goldens").join(name), temporary.path(), "u32");
+    (open(&path, engine), temporary)
+}
+
+fn qwen(engine: Engine) -> (Model, tempfile::TempDir) {
+    golden("qwen3-plain", engine)
+}
+
+#[test]
+fn a_model_agrees_with_itself_value_by_value() {
+    let model = Model::storyteller().unwrap();
+    let side = Side::of_model(&model);
+    let report = compare(&side, &side, &given("Tell me a story about a fox."));
+    assert!(report.is_within(), "{}", report.text(false));
+    assert_eq!((report.worst(3), report.unknown.len()), (vec![], 0));
+    let operations = model.program().plan().prelude.len() + model.program().plan().steps.len();
+    assert!(report.values.len() >= operations, "{} of {operations}", report.values.len());
+    assert!(report.unmatched.left.is_empty() && report.unmatched.right.is_empty());
+    assert!(report.text(false).contains("all within tolerance"), "{}", report.text(false));
+}
+
+#[test]
+fn the_engines_agree_within_what_rounding_of_activations_makes() {
+    let mut options = ModelOptions::default();
+    options.program.engine = Engine::Reference;
+    let oracle = Model::storyteller_with(&options).unwrap();
+    let fast = Model::storyteller().unwrap();
+    let report = compare(&Side::of_model(&oracle), &Side::of_model(&fast), &given("Once upon a time a fox"));
+    assert!(report.is_within(), "{}", report.text(true));
+    assert!(!report.worst(1).is_empty());
+}
+
+/// One change of the graph of the tiny Qwen 3, and the value that must be blamed.
+const BUGS: &[(&str, &str, &str, &str)] = &[
+    (
+        "wrong epsilon",
+        "RmsNorm(%layer0.out, %model.layers.1.input_layernorm.weight) { eps = 1e-6 }",
+        "RmsNorm(%layer0.out, %model.layers.1.input_layernorm.weight) { eps = 1e-3 }",
+        "%layer1.attn_norm",
+    ),
+    (
+        "the norm of the queries is missing",
+        "Rope(%layer0.q_norm, %pos)",
+        "Rope(%layer0.q_heads, %pos)",
+        "%layer0.q_rope",
+    ),
+    (
+        "another base",
+        "Rope(%layer1.k_norm, %pos) { head_dim = 16, rope_dim = 16, base = 1000000 }",
+        "Rope(%layer1.k_norm, %pos) { head_dim = 16, rope_dim = 16, base = 10000 }",
+        "%layer1.k_rope",
+    ),
+    (
+        "gate and up are swapped",
+        "SwiGlu(%layer0.gate, %layer0.up)",
+        "SwiGlu(%layer0.up, %layer0.gate)",
+        "%layer0.gated",
+    ),
+    (
+        "later tokens are seen",
+        "Sdpa(%layer1.q_rows, %layer1.k_all, %layer1.v_all) { heads = 4, kv_heads = 2, head_dim = 16, causal = true }",
+        "Sdpa(%layer1.q_rows, %layer1.k_all, %layer1.v_all) { heads = 4, kv_heads = 2, head_dim = 16, causal = false }",
+        "%layer1.attn",
+    ),
+];
+
+#[test]
+fn each_planted_bug_is_charged_to_its_operation() {
+    for engine in [Engine::Cpu, Engine::Reference] {
+        let (model, _folder) = qwen(engine);
+        let left = Side::of_model(&model);
+        for (what, from, to, blamed) in BUGS {
+            let right = edited(&model, from, to);
+            let report = compare(&left, &right, &Given::default());
+            assert_eq!(first(&report), *blamed, "{what}:\n{}", report.text(true));
+            let wrong = report.values.iter().filter(|v| !v.verdict.is_within()).count();
+            assert_eq!(wrong, 1, "{what}: resetting keeps errors apart\n{}", report.text(true));
+        }
+    }
+}
+
+fn reference(name: &str) -> References {
+    References::read(&folder("tests/references").join(format!("{name}.safetensors"))).unwrap()
+}
+
+/// `scripts/dump-intermediates.py` wrote the references. Those of Gemma 3 have heads before tokens, and embeddings that
+/// are scaled already.
+#[test]
+fn correct_models_pass_all_that_transformers_computed() {
+    for (name, engine) in
+        [("qwen3-plain", Engine::Cpu), ("qwen3-plain", Engine::Reference), ("gemma3-plain", Engine::Cpu)]
+    {
+        let (model, _folder) = golden(name, engine);
+        let side = Side::of_model(&model);
+        let reference = reference(name);
+        let inputs = reference.inputs(&side, &Given::default()).unwrap();
+        let report = numeric::against(&side, &reference, &inputs, None).unwrap();
+        assert!(report.is_within(), "{}", report.text(true));
+        assert_eq!(report.unknown, [], "{}", report.text(true));
+        // Everything but the ids.
+        assert_eq!(report.values.len(), reference.tensors.len() - 1);
+    }
+}
+
+#[test]
+fn planted_bugs_are_found_against_transformers() {
+    let (model, _folder) = qwen(Engine::Cpu);
+    let reference = reference("qwen3-plain");
+    // The first value of the reference after the bug.
+    let shown = ["%layer1.attn_norm", "%layer0.attn_out", "%layer1.attn_out", "%layer0.ffn_out", "%layer1.attn_out"];
+    for ((what, from, to, blamed), shown) in BUGS.iter().zip(shown) {
+        let side = edited(&model, from, to);
+        let report =
+            numeric::against(&side, &reference, &reference.inputs(&side, &Given::default()).unwrap(), None).unwrap();
+        assert_eq!(first(&report), shown, "{what}:\n{}", report.text(true));
+        let wrong = report.values.iter().filter(|v| !v.verdict.is_within()).map(|v| &v.right);
+        assert!(wrong.clone().all(|v| v == shown), "{what}:\n{}", report.text(true));
+        // The operation itself is that value, or listed as what it is made by.
+        let suspect = &report.suspects[0];
+        let lines = [&suspect.statement].into_iter().chain(&suspect.between);
+        assert!(lines.clone().any(|line| line.starts_with(&format!("{blamed}:"))), "{what}:\n{}", report.text(true));
+    }
+}
+
+/// A copy of a model file in which one scale of the tensor is another.
+fn with_flipped_scale(model: &Model, path: &Path, tensor: &str, block: usize) {
+    let file = model.file();
+    let entry = file.tensors().iter().find(|t| t.name == tensor).unwrap();
+    let range = file.range_of(entry);
+    let encoding = file.tensor(tensor).unwrap().encoding;
+    let size = encoding.block_bytes();
+    let mut bytes = file.container().bytes().to_vec();
+    let block = &mut bytes[range][block * size..][..size];
+    match encoding {
+        Encoding::Q8 | Encoding::Q4 => block[0] ^= 0xff,
+        // The sign of the half-precision scale of scales.
+        Encoding::Q4K | Encoding::Q5K => block[1] ^= 0x80,
+        Encoding::Q2K => block[81] ^= 0x80,
+        Encoding::Q3K | Encoding::Q6K => block[size - 1] ^= 0x80,
+        other => panic!("{tensor} has no scales: {other:?}"),
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// One flipped scale in one tensor is found: the product that reads it comes first, alone, with the tensor's name.
+fn check_flipped(model: &Model, tensor: &str, blamed: &str, text: &str) {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("flipped.model");
+    with_flipped_scale(model, &path, tensor, 7);
+    let copy = open(&path, Engine::Cpu);
+    let report = compare(&Side::of_model(model), &Side::of_model(&copy), &given(text));
+    println!("{}", report.text(false));
+    assert_eq!(first(&report), blamed, "{}", report.text(false));
+    assert_eq!(report.values.iter().filter(|v| !v.verdict.is_within()).count(), 1, "{}", report.text(false));
+    let weights = &report.suspects[0].weights;
+    assert_eq!(weights.len(), 1);
+    assert_eq!(weights[0].name, tensor);
+    let block = model.file().tensor(tensor).unwrap().encoding.block_len();
+    assert!(weights[0].differing > 0 && weights[0].differing <= block, "{weights:?}");
+    assert!(report.text(false).contains(tensor));
+}
+
+#[test]
+fn a_flipped_scale_of_the_storyteller_is_found() {
+    let model = Model::storyteller().unwrap();
+    let tensor = "model.layers.2.mlp.down_proj.weight";
+    check_flipped(&model, tensor, "%layer2.ffn_out", "Tell me a story about a fox.");
+}
+
+#[test]
+fn a_flipped_scale_of_a_real_model_is_found() {
+    let Some((path, _folder)) = common::real_model("qwen2.5-coder-0.5b.gguf") else { return };
+    let model = open(&path, Engine::Cpu);
+    let tensor = "model.layers.11.self_attn.o_proj.weight";
+    check_flipped(&model, tensor, "%layer11.attn_out", "Write a function that reverses a list.");
+}
+
+#[test]
+fn the_engines_agree_on_real_models() {
+    for file in ["qwen2.5-coder-0.5b.gguf", "gemma3-270m-q4_k_m.gguf"] {
+        let Some((path, _folder)) = common::real_model(file) else { continue };
+        let mut options = ModelOptions::default();
+        options.program.engine = Engine::Reference;
+        let oracle = Model::open_with(&path, &options).unwrap();
+        for cache in [CacheType::F32, CacheType::F16] {
+            options.program = ProgramOptions { engine: Engine::Cpu, cache, ..ProgramOptions::default() };
+            let fast = Model::open_with(&path, &options).unwrap();
+            let (left, right) = (Side::of_model(&oracle), Side::of_model(&fast));
+            let report = compare(&left, &right, &given("Write a function that reverses a list."));
+            println!("{}", report.text(false));
+            assert!(report.is_within(), "{file}:\n{}", report.text(false));
+        }
+    }
+}
