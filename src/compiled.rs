@@ -77,9 +77,7 @@ impl Compiled {
     pub(crate) fn new(file: &Arc<ModelFile>, module: Module, options: ProgramOptions) -> Result<Self> {
         let module = Arc::new(module);
         let source = file.program().map_or("", |(_, source)| source);
-        let words = Words { file: file.clone(), ids: OnceLock::new() };
-        let host = ProgramHost::new(module.clone(), format!("program of {}", file.label()), source);
-        let host = Arc::new(host.with_vocabulary(move |text| words.id(text)));
+        let host = host(Some(file), module.clone(), format!("program of {}", file.label()), source);
         let once = match module.graphs.get(ENCODER) {
             Some(graph) => {
                 let program = Program::new(&verified(file, graph.clone())?, file.clone(), options)?;
@@ -89,6 +87,18 @@ impl Compiled {
         };
         Ok(Compiled { module, once, host })
     }
+}
+
+/// The code of a program on text and numbers, with the vocabulary of a model where there is one.
+pub(crate) fn host(file: Option<&Arc<ModelFile>>, module: Arc<Module>, name: String, source: &str) -> Arc<ProgramHost> {
+    let host = ProgramHost::new(module, name, source);
+    Arc::new(match file {
+        Some(file) => {
+            let words = Words { file: file.clone(), ids: OnceLock::new() };
+            host.with_vocabulary(move |text| words.id(text))
+        }
+        None => host,
+    })
 }
 
 /// The ids of tokens by their exact texts, read on first use.

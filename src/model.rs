@@ -106,10 +106,7 @@ impl Model {
         if let Some(compiled) = &compiled {
             program = program.with_host(compiled.host.clone());
         }
-        let end_ids = match file.config().tokenizer()?.eos_token {
-            Some(_) => file.end_ids(&file.vocab()?)?,
-            None => file.config().end_ids()?,
-        };
+        let end_ids = end_ids(&file)?;
         Ok(Model {
             inner: Arc::new(Inner {
                 file,
@@ -155,6 +152,11 @@ impl Model {
     /// The graph that the program was made of.
     pub fn graph(&self) -> &Arc<Verified> {
         &self.inner.graph
+    }
+
+    /// The file, for those that hold on to it.
+    pub(crate) fn shared_file(&self) -> &Arc<ModelFile> {
+        &self.inner.file
     }
 
     /// The tensors, as programs over other graphs take them.
@@ -212,11 +214,7 @@ impl Model {
         if let Some(tokenizer) = self.inner.tokenizer.get() {
             return Ok(tokenizer.clone());
         }
-        let file = &self.inner.file;
-        let config = file.config();
-        let special = SpecialIds { bos: config.bos_id()?, eos: self.inner.end_ids.first().copied() };
-        let tokenizer = Tokenizer::with_ids(&file.vocab()?, &config.tokenizer()?, special)
-            .map_err(|source| Error::Tokenizer { file: file.label(), source })?;
+        let tokenizer = tokenizer(&self.inner.file, &self.inner.end_ids)?;
         Ok(self.inner.tokenizer.get_or_init(|| Arc::new(tokenizer)).clone())
     }
 
@@ -291,6 +289,28 @@ impl Model {
         }
         Ok(SamplingParams::from_config(&self.inner.file.config().sampling()?, seed))
     }
+}
+
+/// Ids that end a sequence.
+fn end_ids(file: &ModelFile) -> Result<Vec<u32>> {
+    Ok(match file.config().tokenizer()?.eos_token {
+        Some(_) => file.end_ids(&file.vocab()?)?,
+        None => file.config().end_ids()?,
+    })
+}
+
+fn tokenizer(file: &ModelFile, end_ids: &[u32]) -> Result<Tokenizer> {
+    let config = file.config();
+    let special = SpecialIds { bos: config.bos_id()?, eos: end_ids.first().copied() };
+    Tokenizer::with_ids(&file.vocab()?, &config.tokenizer()?, special)
+        .map_err(|source| Error::Tokenizer { file: file.label(), source })
+}
+
+/// The ids of a raw text, begun as the model of this file wants.
+pub(crate) fn encode(file: &ModelFile, text: &str) -> Result<Vec<u32>> {
+    let options = EncodeOptions { add_special: true, parse_special: true };
+    let encoded = tokenizer(file, &end_ids(file)?)?.encode(text, options);
+    encoded.map_err(|source| Error::Tokenizer { file: file.label(), source })
 }
 
 /// The embedded model's file.

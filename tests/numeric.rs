@@ -6,6 +6,7 @@ mod common;
 
 use common::{folder, import};
 use std::path::Path;
+use tallow::compiler::Stage;
 use tallow::executor::ProgramOptions;
 use tallow::format::encoding::Encoding;
 use tallow::ir::text;
@@ -13,16 +14,24 @@ use tallow::ir::verify::verify;
 use tallow::numeric::{self, Given, References, Report, Side};
 use tallow::{CacheType, Engine, Model, ModelOptions};
 
+/// As written, so that every operation is its own.
+fn raw(engine: Engine) -> ModelOptions {
+    let mut options = ModelOptions::default();
+    options.program.engine = engine;
+    options.program.stage = Some(Stage::Raw);
+    options
+}
+
 fn open(path: &Path, engine: Engine) -> Model {
-    common::open(path, engine, 2, 512)
+    Model::open_with(path, &raw(engine)).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// The graph of a model with one part of its text replaced, over the model's weights.
 fn edited(model: &Model, from: &str, to: &str) -> Side {
-    let plain = text::print(model.graph().graph());
+    let plain = text::print(model.program().compiled().graph.graph());
     assert_eq!(plain.matches(from).count(), 1, "{from:?} in\n{plain}");
     let graph = verify(text::parse(&plain.replace(from, to)).unwrap()).unwrap();
-    Side::of_graph("edited", graph, model.weights(), *model.program().options()).unwrap()
+    Side::of_graph("edited", &graph, model.weights(), *model.program().options()).unwrap()
 }
 
 fn given(text: &str) -> Given {
@@ -61,6 +70,20 @@ fn a_model_agrees_with_itself_value_by_value() {
     assert!(report.values.len() >= operations, "{} of {operations}", report.values.len());
     assert!(report.unmatched.left.is_empty() && report.unmatched.right.is_empty());
     assert!(report.text(false).contains("all within tolerance"), "{}", report.text(false));
+}
+
+#[test]
+fn every_stage_agrees_with_the_graph_as_written() {
+    let left = Side::of_model(&Model::storyteller_with(&raw(Engine::Cpu)).unwrap());
+    for stage in [Stage::Portable, Stage::Target] {
+        let mut options = raw(Engine::Cpu);
+        options.program.stage = Some(stage);
+        let right = Side::of_model(&Model::storyteller_with(&options).unwrap());
+        let report = compare(&left, &right, &given("Once upon a time a fox"));
+        assert!(report.is_within(), "{stage:?}\n{}", report.text(true));
+        // What fusions leave: at least what enters and leaves each layer.
+        assert!(report.values.len() > 20, "{stage:?}\n{}", report.text(true));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod common;
 use common::{folder, values};
 use std::path::Path;
 use std::sync::Arc;
+use tallow::compiler::Stage;
 use tallow::executor::{Device, ProgramOptions, WeightSource, WeightView, save_safetensors};
 use tallow::import::{GivenGraph, ImportOptions, import_with_graph};
 use tallow::ir::text;
@@ -26,7 +27,7 @@ impl WeightSource for Nothing {
 /// A graph without weights.
 fn side(label: &str, body: &str) -> Side {
     let graph = verify(text::parse(&format!("graph {{\n{body}\n}}")).unwrap()).unwrap();
-    Side::of_graph(label, graph, Arc::new(Nothing), ProgramOptions::default()).unwrap()
+    Side::of_graph(label, &graph, Arc::new(Nothing), ProgramOptions::default()).unwrap()
 }
 
 fn given(inputs: &[(&str, &[f32])]) -> Given {
@@ -140,7 +141,7 @@ fn what_is_wrong_with_inputs_is_told() {
     let error = faults(given(&[("x", &[1.0]), ("y", &[1.0, 2.0])]));
     assert!(error.contains("left: input `y`") && error.contains("where"), "{error}");
     let error = faults(Given { text: Some("A".into()), ..Given::default() });
-    assert!(error.contains("no side is a model"), "{error}");
+    assert!(error.contains("a text becomes `input_ids`"), "{error}");
     let error = faults(Given { sizes: vec![("T".into(), 3)], ..Given::default() });
     assert!(error.contains("--size T=3") && error.contains("they have S"), "{error}");
     let error = faults(Given { sizes: vec![("S".into(), 1 << 40)], ..Given::default() });
@@ -222,9 +223,10 @@ fn what_is_wrong_with_references_is_told() {
     assert!(error.contains("`at` holds real numbers") && error.contains("whole numbers"), "{error}");
 }
 
-/// Graphs with several inputs, operations of all kinds and no text: the two engines, on generated inputs.
+/// Graphs with several inputs, operations of all kinds and no text: every stage on the CPU path against the interpreter,
+/// on generated inputs.
 #[test]
-fn the_engines_agree_on_graphs_with_several_inputs() {
+fn the_engines_and_stages_agree_on_graphs_with_several_inputs() {
     let temporary = tempfile::tempdir().unwrap();
     for name in ["classifier", "diffusion", "translator"] {
         let source = folder("tests/graphs").join(name);
@@ -241,15 +243,17 @@ fn the_engines_agree_on_graphs_with_several_inputs() {
         let path = temporary.path().join(format!("{name}.model"));
         import_with_graph(&source.join("weights.safetensors"), &given, &path, &ImportOptions::default(), &mut ())
             .unwrap();
-        let open = |engine| {
+        let open = |engine, stage| {
             let mut options = ModelOptions::default();
-            options.program.engine = engine;
-            Model::open_with(&path, &options).unwrap()
+            (options.program.engine, options.program.stage) = (engine, Some(stage));
+            Side::of_model(&Model::open_with(&path, &options).unwrap())
         };
-        let (oracle, fast) = (open(Engine::Reference), open(Engine::Cpu));
-        let report = compare(&Side::of_model(&oracle), &Side::of_model(&fast), &Given::default());
-        let report = report.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(report.is_within(), "{name}\n{}", report.text(false));
-        assert!(report.values.len() > 15, "{name}\n{}", report.text(true));
+        let oracle = open(Engine::Reference, Stage::Raw);
+        for stage in [Stage::Raw, Stage::Portable, Stage::Target] {
+            let report = compare(&oracle, &open(Engine::Cpu, stage), &Given::default());
+            let report = report.unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(report.is_within(), "{name}\n{}", report.text(false));
+            assert!(report.values.len() > 12, "{name}\n{}", report.text(true));
+        }
     }
 }

@@ -230,13 +230,7 @@ const NORM: &str = "
     %h: f32[S, 4] = RmsNorm(%x, %n) { eps = 0.5 }
     ";
 
-const ALL: &[&str] = &[
-    "gated-activations",
-    "joined-projections",
-    "bias-activation",
-    "norm-matmul",
-    "skip-norm",
-];
+const ALL: &[&str] = &["gated-activations", "joined-projections", "bias-activation", "norm-matmul", "skip-norm"];
 
 #[test]
 fn norms_go_into_every_kind_of_product() {
@@ -261,7 +255,8 @@ fn norms_go_into_every_kind_of_product() {
         assert!(left(&made)[0].starts_with("RmsNorm(%x"), "{:?}", left(&made));
         assert!(remarks_say(&made, "norm and product: missed, `h` is the output `inner`"));
     }
-    let twice = format!("{NORM} %y: f32[S, 8] = Matmul(%h, %w)\n %z: f32[S, 4] = Exp(%h)\n output y = %y\n output z = %z");
+    let twice =
+        format!("{NORM} %y: f32[S, 8] = Matmul(%h, %w)\n %z: f32[S, 4] = Exp(%h)\n output y = %y\n output z = %z");
     stays(&twice, &["norm-matmul"], "`h` has 2 readers");
     let half = format!(
         "{NORM} %r: bf16[S, 4] = Cast(%h) {{ dtype = bf16 }}
@@ -288,7 +283,11 @@ fn a_sum_and_its_norm_are_one_step_that_gives_both() {
         let end = format!("%s: f32[S, 4] = Add(%x, %y)\n %n: f32[S, 4] = {norm}\n output n = %n");
         becomes(&format!("{start} {end}"), &["skip-norm"], &[whole]);
         // Other readers of the sum do not matter.
-        becomes(&format!("{start} {end}\n %e: f32[S, 4] = Exp(%s)\n output e = %e"), &["skip-norm"], &[whole, "Exp(%s)"]);
+        becomes(
+            &format!("{start} {end}\n %e: f32[S, 4] = Exp(%s)\n output e = %e"),
+            &["skip-norm"],
+            &[whole, "Exp(%s)"],
+        );
         let made = run(&format!("{start} {end}\n output s = %s"), &["skip-norm"]);
         assert_eq!(left(&made), [whole]);
     }
@@ -325,6 +324,226 @@ fn a_sum_and_its_norm_are_one_step_that_gives_both() {
     assert!(left(&run(&gain, &["skip-norm"]))[1].starts_with("FusedSkipNorm(%x, %y, %one)"));
 }
 
+/// One layer of attention with everything that a decoder puts before it.
+const ATTENTION: &str = "
+    input %q: f32[S, 8]
+    input %k: f32[S, 4]
+    input %v: f32[S, 4]
+    input %pos: i64[]
+    weight %gq = \"gq\": f32[4]
+    weight %gk = \"gk\": f32[4]
+    %q1: f32[S, 2, 4] = Reshape(%q) { shape = [-1, 2, 4] }
+    %q2: f32[S, 2, 4] = RmsNorm(%q1, %gq) { eps = 0.5 }
+    %q3: f32[S, 2, 4] = Rope(%q2, %pos) { head_dim = 4, rope_dim = 4, base = 100 }
+    %q4: f32[S, 8] = Reshape(%q3) { shape = [-1, 8] }
+    %k1: f32[S, 1, 4] = Reshape(%k) { shape = [-1, 1, 4] }
+    %k2: f32[S, 1, 4] = RmsNorm(%k1, %gk) { eps = 0.5 }
+    %k3: f32[S, 1, 4] = Rope(%k2, %pos) { head_dim = 4, rope_dim = 4, base = 100 }
+    %k4: f32[S, 4] = Reshape(%k3) { shape = [-1, 4] }
+    %ka: f32[P + S, 4], %va: f32[P + S, 4] = KvCache(%k4, %v)
+    %y: f32[S, 8] = Sdpa(%q4, %ka, %va) { heads = 2, kv_heads = 1, head_dim = 4, causal = true }
+    output y = %y";
+
+const CACHED: &[&str] = &["cached-attention"];
+
+/// The attributes that matter of the one operation that is left.
+#[track_caller]
+fn cached(statements: &str) -> (String, String) {
+    let made = run(statements, CACHED);
+    let left = left(&made);
+    let fused: Vec<_> = left.iter().filter(|l| l.starts_with("CachedAttention")).collect();
+    assert_eq!(fused.len(), 1, "{left:?} {:?}", remarks(&made));
+    assert_eq!(made.caches.len(), 1);
+    let (operands, fields) = fused[0].split_once(" { ").unwrap();
+    (operands.to_owned(), fields.to_owned())
+}
+
+#[test]
+fn cache_attention_and_what_turns_heads_are_one_step() {
+    let (operands, fields) = cached(ATTENTION);
+    assert_eq!(operands, "CachedAttention(%q, %k, %v, %gq, %gk, %pos)");
+    let wanted = "heads = 2, kv_heads = 1, head_dim = 4, causal = true, window = 0, scale = 0.5, softcap = 0, norm = 0.5, \
+                  rotary = plain, rope_dim = 4, base = 100,";
+    assert!(fields.starts_with(wanted), "{fields}");
+    assert_eq!(left(&run(ATTENTION, CACHED)).len(), 1);
+    // The number of the cache stays that of the node it was.
+    let two = format!("{ATTENTION}\n %kb: f32[P + S, 4], %vb: f32[P + S, 4] = KvCache(%v, %v)\n output kb = %kb");
+    let made = run(&two, CACHED);
+    let caches: Vec<_> = made.graph.graph().nodes().filter_map(|id| made.caches.get(&id).copied()).collect();
+    assert_eq!(caches.len(), 2);
+    assert!(caches.contains(&0) && caches.contains(&1), "{caches:?}");
+    // Norms that differ stay where they are.
+    let norms = ATTENTION.replace("RmsNorm(%k1, %gk) { eps = 0.5 }", "RmsNorm(%k1, %gk) { eps = 0.25 }");
+    let (operands, fields) = cached(&norms);
+    assert!(operands.ends_with("%v, %pos)") && fields.contains("norm = none, rotary = plain"), "{operands} {fields}");
+}
+
+#[test]
+fn cached_attention_takes_every_kind_of_attention_and_of_turning() {
+    let kinds = [
+        ("SdpaWindow(%q, %ka, %va) { heads = 1, head_dim = 4, window = 3 }", "causal = true, window = 3, scale = 0.5"),
+        ("FlashAttention(%q, %ka, %va) { heads = 1, kv_heads = 1, head_dim = 4 }", "causal = true, window = 0"),
+        ("Sdpa(%q, %ka, %va) { heads = 1, kv_heads = 1, head_dim = 4, causal = false }", "causal = false, window = 0"),
+        (
+            "Attention(%q, %ka, %va) { heads = 1, kv_heads = 1, head_dim = 4, causal = true, window = 2, scale = 3, softcap = 30 }",
+            "window = 2, scale = 3, softcap = 30",
+        ),
+    ];
+    let plain = |attention: &str| {
+        format!(
+            "input %q: f32[S, 4]
+             input %k: f32[S, 4]
+             input %v: f32[S, 4]
+             %ka: f32[P + S, 4], %va: f32[P + S, 4] = KvCache(%k, %v)
+             %y: f32[S, 4] = {attention}
+             output y = %y"
+        )
+    };
+    for (attention, wanted) in kinds {
+        let (operands, fields) = cached(&plain(attention));
+        assert_eq!(operands, "CachedAttention(%q, %k, %v)");
+        assert!(fields.contains(wanted) && fields.contains("norm = none, rotary = none"), "{fields}");
+    }
+    let scaled = "RopeScaled(%X2, %pos) { head_dim = 4, rope_dim = 2, base = 100, interleaved = true, scaling = linear, \
+                  factor = 2, original = 0, low = 0, high = 0, attention_factor = 1, short = [], long = [] }";
+    let turned = ["q", "k"].iter().fold(ATTENTION.to_owned(), |text, side| {
+        let rope = format!("Rope(%{side}2, %pos) {{ head_dim = 4, rope_dim = 4, base = 100 }}");
+        text.replace(&rope, &scaled.replace('X', side))
+    });
+    let (_, fields) = cached(&turned);
+    assert!(
+        fields.contains("rotary = scaled, rope_dim = 2, base = 100, interleaved = true, scaling = linear"),
+        "{fields}"
+    );
+    // Heads as rows, as graphs for one token a call have them: the result keeps its shape.
+    let rows = "
+        input %q: f32[1, 8]
+        input %k: f32[1, 4]
+        input %v: f32[1, 4]
+        input %pos: i64[]
+        %q1: f32[2, 4] = Reshape(%q) { shape = [-1, 4] }
+        %q2: f32[2, 4] = Rope(%q1, %pos) { head_dim = 4, rope_dim = 4, base = 100 }
+        %k2: f32[1, 4] = Rope(%k, %pos) { head_dim = 4, rope_dim = 4, base = 100 }
+        %ka: f32[P + 1, 4], %va: f32[P + 1, 4] = KvCache(%k2, %v)
+        %y: f32[2, 4] = Sdpa(%q2, %ka, %va) { heads = 2, kv_heads = 1, head_dim = 4, causal = false }
+        output y = %y";
+    let made = run(rows, CACHED);
+    assert!(left(&made)[0].starts_with("CachedAttention(%q, %k, %v, %pos)"), "{:?}", left(&made));
+    assert_eq!(left(&made)[1], "Reshape(%0) { shape = [2, 4] }");
+}
+
+#[test]
+fn cached_attention_stays_apart_where_a_guard_fails() {
+    for (inner, why) in [
+        ("q1", "`q1` is the output `inner`"),
+        ("q2", "`q2` is the output `inner`"),
+        ("q3", "`q3` is the output `inner`"),
+        ("q4", "`q4` is the output `inner`"),
+        ("k1", "`k1` is the output `inner`"),
+        ("k3", "`k3` is the output `inner`"),
+        ("ka", "the keys are the output `inner`"),
+        ("va", "the values are the output `inner`"),
+    ] {
+        stays(&format!("{ATTENTION}\n output inner = %{inner}"), CACHED, why);
+    }
+    let read = format!("{ATTENTION}\n %e: f32[P + S, 4] = Exp(%va)\n output e = %e");
+    stays(&read, CACHED, "ka: cache and attention: missed, the values have 2 readers");
+    let turn = ATTENTION
+        .replace("Rope(%k2, %pos) { head_dim = 4, rope_dim = 4", "Rope(%k2, %pos) { head_dim = 4, rope_dim = 2");
+    stays(&turn, CACHED, "`q4` and `k4` turn differently");
+    let mask = ATTENTION.replace("Sdpa(%q4, %ka, %va)", "Sdpa(%q4, %ka, %va, %mask)");
+    stays(&format!("input %mask: f32[S, P + S]\n{mask}"), CACHED, "`y` has a mask");
+    // What turns are not the heads of the attention.
+    let other = ATTENTION
+        .replace(
+            "%q1: f32[S, 2, 4] = Reshape(%q) { shape = [-1, 2, 4] }",
+            "%q1: f32[2*S, 1, 4] = Reshape(%q) { shape = [-1, 1, 4] }",
+        )
+        .replace("%q2: f32[S, 2, 4]", "%q2: f32[2*S, 1, 4]")
+        .replace("%q3: f32[S, 2, 4]", "%q3: f32[2*S, 1, 4]");
+    stays(&other, CACHED, "turn differently");
+    let compressed = "
+        input %q: f32[S, 4]
+        input %k: f32[S, 4]
+        %c: u8[S, 8] = KvCompress(%k) { head_dim = 4, bits = 8 }
+        %ca: u8[P + S, 8], %cb: u8[P + S, 8] = KvCache(%c, %c)
+        %ka: f32[P + S, 4] = KvDecompress(%ca) { head_dim = 4, bits = 8 }
+        %va: f32[P + S, 4] = KvDecompress(%cb) { head_dim = 4, bits = 8 }
+        %y: f32[S, 4] = Sdpa(%q, %ka, %va) { heads = 1, kv_heads = 1, head_dim = 4, causal = true }
+        output y = %y";
+    stays(compressed, CACHED, "the keys are compressed");
+    let batched = "
+        input %q: f32[B, 2, S, 4]
+        input %k: f32[B, 1, S, 4]
+        %ka: f32[B, 1, P + S, 4], %va: f32[B, 1, P + S, 4] = KvCache(%k, %k)
+        %y: f32[B, 2, S, 4] = Sdpa(%q, %ka, %va) { heads = 2, kv_heads = 1, head_dim = 4, causal = true }
+        output y = %y";
+    stays(batched, CACHED, "the keys have the shape [B, 1, S, 4], and not a row for each token");
+    let rows = "
+        input %q: f32[S, 8]
+        input %k: f32[2*S, 4]
+        input %v: f32[S, 8]
+        %ka: f32[2*P + 2*S, 4], %va: f32[P + S, 8] = KvCache(%k, %v)
+        %y: f32[S, 8] = Sdpa(%q, %ka, %va) { heads = 2, kv_heads = 2, head_dim = 4, causal = true }
+        output y = %y";
+    stays(rows, CACHED, "the keys have the shape [2*S, 4], and not [S, 8]");
+    let made = optimise(&graph(ATTENTION), &Options { facts: Some(Facts::plain("elsewhere")), ..Options::default() });
+    assert!(remarks_say(&made.unwrap(), "cache and attention: missed, device elsewhere"));
+}
+
+#[test]
+fn what_does_not_change_the_choice_of_a_token_is_left_out() {
+    let tail = &["sampling-tail"];
+    let start = "input %x: f32[S, 9]
+        %a: f32[S, 9] = MulScalar(%x) { value = 0.5 }
+        %b: f32[S, 9] = Tanh(%a)
+        %c: f32[S, 9] = MulScalar(%b) { value = 2 }
+        %d: f32[S, 9] = AddScalar(%c) { value = -3 }
+        %e: f32[S, 9] = Softmax(%d) { dim = -1 }
+        ";
+    let argmax = "%t: i64[S] = Argmax(%e) { dim = 1 }\n output t = %t";
+    becomes(&format!("{start} {argmax}"), tail, &["Argmax(%x) { dim = 1 }"]);
+    let greedy = "Sample(%e) { method = greedy, temperature = 0, p = 0, k = 0 }";
+    let greedy = format!("%t: i64[S] = {greedy}\n output t = %t");
+    becomes(&format!("{start} {greedy}"), tail, &["Sample(%x) { method = greedy, temperature = 0, p = 0, k = 0 }"]);
+    for (inner, steps) in [("e", 6), ("d", 5), ("c", 4), ("b", 3), ("a", 2)] {
+        let made = run(&format!("{start} {argmax}\n output inner = %{inner}"), tail);
+        assert_eq!(left(&made).len(), steps, "{inner}");
+        assert!(remarks_say(&made, &format!("missed, `{inner}` is the output `inner`")), "{:?}", remarks(&made));
+    }
+    let along = "input %x: f32[S, 9]
+        %e: f32[S, 9] = Softmax(%x) { dim = 0 }
+        %t: i64[S] = Argmax(%e) { dim = -1 }
+        output t = %t";
+    stays(along, tail, "t: softmax: missed, the softmax runs along another dimension");
+    let falls = "input %x: f32[S, 9]
+        %e: f32[S, 9] = MulScalar(%x) { value = -1 }
+        %t: i64[S] = Argmax(%e) { dim = -1 }
+        output t = %t";
+    stays(falls, tail, "the factor -1 is not above 0");
+    // A draw keeps its distribution.
+    let drawn = |steps: &str, method: &str| {
+        format!(
+            "input %x: f32[S, 9]
+             {steps}
+             %t: i64[S] = Sample(%e) {{ method = {method}, temperature = 0.5, p = 0.5, k = 3 }}
+             output t = %t"
+        )
+    };
+    for method in ["temperature", "top_k", "top_p", "min_p"] {
+        let given = "%d: f32[S, 9] = AddScalar(%x) { value = 7 }\n %e: f32[S, 9] = MulScalar(%d) { value = 4 }";
+        let wanted = format!("Sample(%x) {{ method = {method}, temperature = 0.125, p = 0.5, k = 3 }}");
+        becomes(&drawn(given, method), tail, &[&wanted]);
+        stays(&drawn("%e: f32[S, 9] = Softmax(%x) { dim = -1 }", method), tail, "drawn by the values");
+        stays(&drawn("%e: f32[S, 9] = Tanh(%x)", method), tail, "t: tanh: missed, the token is drawn by the values");
+        stays(
+            &drawn("%e: f32[S, 9] = MulScalar(%x) { value = 1e-40 }", method),
+            tail,
+            "the temperature would become inf",
+        );
+    }
+}
+
 #[test]
 fn a_bias_and_an_activation_go_into_their_product() {
     let start = "
@@ -359,4 +578,37 @@ fn a_bias_and_an_activation_go_into_their_product() {
         %s: f32[S, 8] = Add(%p, %c)
         output s = %s";
     stays(computed, pass, "the bias of `s` is computed");
+}
+
+/// A value with so many readers, and so many layers, that work which grows with their square would show.
+#[test]
+fn wide_and_deep_graphs_take_time_in_proportion() {
+    let count = 100_000;
+    let mut wide = String::from("input %x: f32[S, 4]\n weight %g = \"g\": f32[4]\n weight %b = \"b\": f32[4]\n");
+    for i in 0..count {
+        let w = i % 7;
+        if i < 7 {
+            wide += &format!("weight %w{i} = \"w{i}\": q8[4, 4]\n");
+        }
+        wide += &match i % 3 {
+            0 => format!("%y{i}: f32[S, 4] = Matmul(%x, %w{w})\n"),
+            1 => {
+                format!("%n{i}: f32[S, 4] = RmsNorm(%x, %g) {{ eps = 1 }}\n %y{i}: f32[S, 4] = Matmul(%n{i}, %w{w})\n")
+            }
+            _ => format!("%s{i}: f32[S, 4] = Add(%x, %x)\n %y{i}: f32[S, 4] = RmsNorm(%s{i}, %g) {{ eps = 1 }}\n"),
+        };
+    }
+    let all: Vec<String> = (0..count).map(|i| format!("%y{i}")).collect();
+    wide += &format!("%all: f32[{}*S, 4] = Concat({}) {{ axis = 0 }}\n output all = %all", count, all.join(", "));
+    let graph = graph(&wide);
+    let start = std::time::Instant::now();
+    let made = optimise(&graph, &Options::default()).unwrap();
+    let took = start.elapsed();
+    // One joined product, a product with its norm, and a sum with its norm, each of the others.
+    let operations: Vec<_> = left(&made);
+    assert_eq!(operations.iter().filter(|o| o.starts_with("JoinedMatmul")).count(), 1);
+    assert_eq!(operations.iter().filter(|o| o.starts_with("FusedNormMatmul")).count(), count / 3);
+    assert_eq!(operations.iter().filter(|o| o.starts_with("FusedSkipNorm")).count(), count / 3);
+    println!("{count} readers: {took:?}");
+    assert!(took.as_secs() < 60, "{took:?}");
 }

@@ -3,7 +3,6 @@
 use super::{Side, in_side};
 use crate::{Error, Result, tensor_file};
 use std::collections::HashSet;
-use tallow_executor::tokenizer::EncodeOptions;
 use tallow_executor::{DType, Device, ExecutorError, Tensor};
 use tallow_ir::{Bindings, DType as IrType, Dim, Graph, NodeKind, Op, PAST, POS, SEQUENCE, TensorType, Value};
 
@@ -116,20 +115,18 @@ fn unknown(name: &str, sides: &[&Side]) -> Error {
 
 /// The ids of a text.
 fn encoded(sides: &[&Side], text: &str) -> Result<Tensor> {
-    let Some(model) = sides.iter().find_map(|s| s.model.as_ref()) else {
-        return Err(Error::Usage(
-            "a text needs a tokenizer, and no side is a model; give --input input_ids=1,2,3".into(),
-        ));
-    };
     if declared(sides, "input_ids").is_none() {
         let takes = sides.first().map(|s| s.program.plan().signature()).unwrap_or_default();
         return Err(Error::Usage(format!(
             "a text becomes `input_ids`, which the graph does not take; it takes {takes}"
         )));
     }
-    let options = EncodeOptions { add_special: true, parse_special: true };
-    let fault = |source| Error::Tokenizer { file: model.file().label(), source };
-    let ids: Vec<i64> = model.tokenizer()?.encode(text, options).map_err(fault)?.into_iter().map(i64::from).collect();
+    let Some(encoded) = sides.iter().find_map(|s| s.encode(text)) else {
+        return Err(Error::Usage(
+            "a text needs a tokenizer, and no side is a model; give --input input_ids=1,2,3".into(),
+        ));
+    };
+    let ids: Vec<i64> = encoded?.into_iter().map(i64::from).collect();
     if ids.is_empty() {
         return Err(Error::Usage("the text has no tokens; give a longer one".into()));
     }

@@ -78,6 +78,18 @@ pub static PASSES: &[Pass] = &[
         doc: "Normalises a sum where it is made.",
         way: Way::Rule(&target::skip_norm::SkipNorm),
     },
+    Pass {
+        name: "cached-attention",
+        stage: Target,
+        doc: "Makes one step of a cache, the attention that reads it and what turns queries and keys.",
+        way: Way::Rule(&target::cached_attention::CachedAttention),
+    },
+    Pass {
+        name: "sampling-tail",
+        stage: Target,
+        doc: "Leaves out what does not change which token is chosen, and moves factors into the temperature.",
+        way: Way::Rule(&target::sampling_tail::SamplingTail),
+    },
 ];
 
 /// The pass of this name.

@@ -134,6 +134,7 @@ impl Class {
             | Op::Tanh
             | Op::Softmax { .. }
             | Op::FusedSwiGlu
+            | Op::Gated { .. }
             | Op::Softplus
             | Op::QuickGelu
             | Op::ReluSquared

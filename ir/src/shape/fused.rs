@@ -21,7 +21,9 @@ fn check_bias(what: &str, y: &TensorType, b: &TensorType) -> Result<(), RuleErro
     float(what, b)?;
     match y.shape.last() {
         Some(width) if b.shape == Shape::new([width.clone()]) => Ok(()),
-        width => bail!("{what} has shape {}, expected [{}]", b.shape, width.map(ToString::to_string).unwrap_or_default()),
+        width => {
+            bail!("{what} has shape {}, expected [{}]", b.shape, width.map(ToString::to_string).unwrap_or_default())
+        }
     }
 }
 
@@ -30,7 +32,9 @@ pub(crate) fn joined(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
     let Op::JoinedMatmul { parts, norm, bias } = op else { bail!("not JoinedMatmul") };
     let (x, rest) = normed(*norm, x)?;
     if *parts == 0 || !bias.is_sorted_by(|a, b| a < b) || bias.last().is_some_and(|b| b >= parts) {
-        bail!("parts is {parts} and bias {bias:?}, expected at least one part, and numbers of parts in ascending order");
+        bail!(
+            "parts is {parts} and bias {bias:?}, expected at least one part, and numbers of parts in ascending order"
+        );
     }
     let parts = *parts as usize;
     if parts.checked_add(bias.len()) != Some(rest.len()) {

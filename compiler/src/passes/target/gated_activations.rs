@@ -56,14 +56,7 @@ fn gate_of(body: &Body, at: NodeId, gate: Value, up: Value, cx: &Context<'_>) ->
 }
 
 /// A gate over two products of one value.
-fn products(
-    body: &Body,
-    at: NodeId,
-    activation: Activation,
-    gate: Value,
-    up: Value,
-    cx: &Context<'_>,
-) -> Guard<Patch> {
+fn products(body: &Body, at: NodeId, activation: Activation, gate: Value, up: Value, cx: &Context<'_>) -> Guard<Patch> {
     device(cx)?;
     let (first, second) = (projection(body, gate)?, projection(body, up)?);
     if first.x != second.x {

@@ -6,9 +6,11 @@
 //! product took. Attention and the choice of tokens stand for themselves.
 
 pub(super) mod bias_activation;
+pub(super) mod cached_attention;
 pub(super) mod gated_activations;
 pub(super) mod joined_projections;
 pub(super) mod norm_matmul;
+pub(super) mod sampling_tail;
 pub(super) mod skip_norm;
 
 use crate::body::Body;

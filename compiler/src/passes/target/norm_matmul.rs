@@ -33,9 +33,7 @@ fn with_norm(op: &Op, eps: Real) -> Option<Op> {
     let norm = Some(eps);
     Some(match op {
         Op::Matmul => Op::FusedNormMatmul { eps },
-        Op::JoinedMatmul { parts, norm: None, bias } => {
-            Op::JoinedMatmul { parts: *parts, norm, bias: bias.clone() }
-        }
+        Op::JoinedMatmul { parts, norm: None, bias } => Op::JoinedMatmul { parts: *parts, norm, bias: bias.clone() },
         Op::GatedMatmul { activation, norm: None, bias } => {
             Op::GatedMatmul { activation: *activation, norm, bias: *bias }
         }
