@@ -137,8 +137,7 @@ impl Class {
             | Op::Gated { .. }
             | Op::Softplus
             | Op::QuickGelu
-            | Op::ReluSquared
-            | Op::Gated { .. } => Class::Activation,
+            | Op::ReluSquared => Class::Activation,
             Op::Add
             | Op::Mul
             | Op::Sub
