@@ -23,6 +23,7 @@ pub mod graph_file;
 pub mod library;
 pub mod model;
 pub mod numeric;
+pub mod page;
 pub mod program;
 pub mod session;
 pub mod source;

@@ -252,11 +252,17 @@ impl Body {
         &self.outputs
     }
 
+    /// Every node, nearly in topological order: nodes that passes added stand where those stood that they are for.
+    pub(crate) fn by_rank(&self) -> Vec<NodeId> {
+        let mut order: Vec<NodeId> = self.ids().collect();
+        order.sort_unstable_by_key(|&id| (self.entry(id).rank, id));
+        order
+    }
+
     /// Every node after those it reads.
     pub fn topological(&self) -> Vec<NodeId> {
         let key = |id: NodeId| (self.entry(id).rank, id);
-        let mut order: Vec<NodeId> = self.ids().collect();
-        order.sort_unstable_by_key(|&id| key(id));
+        let mut order = self.by_rank();
         let mut at = vec![0u32; self.nodes.len()];
         (0u32..).zip(&order).for_each(|(place, id)| at[id.index()] = place);
         let sorted = |id: &NodeId| self.operands(*id).iter().all(|v| at[v.node.index()] < at[id.index()]);

@@ -257,7 +257,7 @@ struct Run {
 impl Run {
     /// Visits nodes in order, and again whatever a patch touched.
     fn rule(&mut self, body: &mut Body, pass: &Pass, rule: &dyn Rule, cx: &mut Context<'_>) {
-        let mut open: VecDeque<NodeId> = body.topological().into();
+        let mut open: VecDeque<NodeId> = body.by_rank().into();
         let mut waits = vec![false; body.bound()];
         open.iter().for_each(|id| waits[id.index()] = true);
         // Each patch leaves a graph no costlier, so that an end comes; this bounds a fault in a rule.

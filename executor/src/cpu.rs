@@ -3,6 +3,8 @@
 //! Each row of every result is computed in one order, whatever the number of rows and threads, so
 //! that logits are the same to the bit however a text is cut into calls.
 
+mod fused;
+
 use crate::cache::{Data, Part};
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::attention::numbers;
@@ -27,6 +29,9 @@ type Outcome = Result<Option<Vec<Val>>>;
 pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Outcome {
     let one = |t: Result<Tensor>| t.map(|t| Some(vec![Val::Tensor(t)]));
     let run = Run { team, step };
+    if let Some(results) = fused::step(team, step, operands, frame)? {
+        return Ok(Some(results));
+    }
     // Kernels read single precision; the interpreter widens.
     if operands.iter().any(|v| matches!(v, Val::Tensor(t) if matches!(t.dtype(), DType::F16 | DType::BF16))) {
         return Ok(None);

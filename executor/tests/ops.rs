@@ -17,6 +17,7 @@ use tallow_ir::{Bindings, DType, Dim, Effect, Graph, Op, OpInfo, Shape, TensorTy
 /// Operations without a file here, and where they are tested instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("KvCache", "executor/tests/cache.rs: it has state"),
+    ("CachedAttention", "tests/fusions.rs: it has state"),
     ("Unpatchify", "always refused by its rule, so that it has nothing but bad cases"),
     ("RandomNormal", "executor/tests/effects.rs: no reference has the same numbers"),
     ("HostCall", "executor/tests/effects.rs: the caller computes it"),

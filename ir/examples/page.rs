@@ -1,6 +1,7 @@
 //! Pages of graph texts: `cargo run -p tallow-ir --example page -- graph.txt > graph.html`; two make a page of
 //! their difference. A number in place of a file makes a decoder of so many layers, `28-edited` one with some edits.
 
+use std::collections::HashMap;
 use std::error::Error;
 use tallow_ir::{DType, Dim, Graph, Op, Shape, TensorType, diff, page, text};
 
@@ -39,15 +40,18 @@ fn made(what: &str) -> Result<(Graph, page::About), Box<dyn Error>> {
 fn told(graph: &Graph, about: &mut page::About) {
     const PROGRAM: &str = include_str!("page.rs");
     about.source = Some(page::Source { name: "page.rs".into(), text: PROGRAM.into() });
+    let lines: Vec<&str> = PROGRAM.lines().collect();
+    let from = lines.iter().position(|line| line.starts_with("fn decoder")).unwrap_or(0);
+    let mut known: HashMap<&str, Option<(u32, u32)>> = HashMap::new();
     for id in graph.nodes() {
         let Some(name) = graph.results(id).next().and_then(|v| graph.name_of(v)) else { continue };
         let last = name.rsplit('.').next().unwrap_or(name);
-        let from = PROGRAM.lines().position(|line| line.starts_with("fn decoder")).unwrap_or(0);
-        let line = PROGRAM.lines().skip(from).position(|line| line.contains(&format!("\"{last}\""))).map(|n| n + from);
-        if let Some(line) = line {
-            let column = PROGRAM.lines().nth(line).and_then(|text| text.find(|c: char| c != ' ')).unwrap_or(0);
-            about.spans.insert(id, (line as u32 + 1, column as u32 + 1));
-        }
+        let span = *known.entry(last).or_insert_with(|| {
+            let quoted = format!("\"{last}\"");
+            let at = (from..lines.len()).find(|&at| lines[at].contains(&quoted))?;
+            Some((at as u32 + 1, (lines[at].len() - lines[at].trim_start().len()) as u32 + 1))
+        });
+        about.spans.extend(span.map(|span| (id, span)));
         let remark = |pass: &str, applied, text: &str| page::Remark { pass: pass.into(), applied, text: text.into() };
         match last {
             "q" => about.remarks.insert(id, vec![remark("joined-projections", true, "q, k and v in one product")]),

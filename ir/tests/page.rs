@@ -20,7 +20,10 @@ fn groups(page: &str) -> Vec<(String, String, u64, u64, Option<u64>)> {
     let found = data(page)["graphs"][0]["groups"].as_array().unwrap().clone();
     let text = |g: &Json, key: &str| g[key].as_str().unwrap().to_owned();
     let place = |g: &Json, key: &str| g[key].as_u64().unwrap();
-    found.iter().map(|g| (text(g, "kind"), text(g, "label"), place(g, "from"), place(g, "to"), g["parent"].as_u64())).collect()
+    found
+        .iter()
+        .map(|g| (text(g, "kind"), text(g, "label"), place(g, "from"), place(g, "to"), g["parent"].as_u64()))
+        .collect()
 }
 
 #[test]
@@ -29,7 +32,18 @@ fn a_page_asks_nothing_of_the_network() {
     let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
     let head = page.split_once("</head>").unwrap().0;
     assert!(head.contains(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">")));
-    for outside in ["<link", "<img", "<iframe", " src=", "@import", "url(", "fetch(", "XMLHttpRequest", "sourceMappingURL", "import("] {
+    for outside in [
+        "<link",
+        "<img",
+        "<iframe",
+        " src=",
+        "@import",
+        "url(",
+        "fetch(",
+        "XMLHttpRequest",
+        "sourceMappingURL",
+        "import(",
+    ] {
         assert!(!page.contains(outside), "{outside}");
     }
 }
@@ -63,7 +77,8 @@ fn names_do_not_become_markup() {
     }
     assert!(!page.contains('\u{2028}') && !page.contains('\u{2029}') && !page.contains('\u{0}'));
     let data = data(&page);
-    let names: Vec<&str> = data["graphs"][0]["nodes"].as_array().unwrap().iter().filter_map(|n| n["w"].as_str()).collect();
+    let names: Vec<&str> =
+        data["graphs"][0]["nodes"].as_array().unwrap().iter().filter_map(|n| n["w"].as_str()).collect();
     assert_eq!(names, [hostile[0], hostile[1], hostile[2], hostile[3], hostile[4], hostile[1]]);
     assert_eq!(data["graphs"][0]["source"]["text"], hostile.join("\n"));
 }
@@ -89,7 +104,11 @@ fn layers_that_differ_stand_by_themselves() {
     let mut g = decoder(1);
     // The same with another epsilon in the second of two layers.
     let text = tallow_ir::text::print(&decoder(2)).replacen("eps = 0.000001 }", "eps = 0.00001 }", 3);
-    let text = if text.contains("0.00001 }") { text } else { tallow_ir::text::print(&decoder(2)).replacen("eps = 1e-6", "eps = 1e-5", 1) };
+    let text = if text.contains("0.00001 }") {
+        text
+    } else {
+        tallow_ir::text::print(&decoder(2)).replacen("eps = 1e-6", "eps = 1e-5", 1)
+    };
     g.clone_from(&tallow_ir::text::parse(&text).unwrap());
     let found = groups(&page::graph(&g, &About::default()));
     assert_eq!(found.iter().filter(|g| g.0 == "stack").count(), 0);

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+pub mod cases;
 pub mod one_token;
 
 use std::path::{Path, PathBuf};
@@ -66,4 +67,25 @@ pub fn real_model(file: &str) -> Option<(PathBuf, tempfile::TempDir)> {
     let temporary = tempfile::tempdir().unwrap();
     let model = import(&source, temporary.path(), "auto");
     Some((model, temporary))
+}
+
+/// Numbers that are the same in every run.
+pub struct Numbers(u64);
+
+impl Numbers {
+    /// A sequence of its own for each seed.
+    pub fn new(seed: u64) -> Self {
+        Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Values from -2 to 2.
+    pub fn values(&mut self, count: usize) -> Vec<f32> {
+        let mut next = || {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 40) as f32 / (1 << 22) as f32 - 2.0
+        };
+        (0..count).map(|_| next()).collect()
+    }
 }

@@ -8,11 +8,12 @@ use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tallow::compiler::{Options, Plan, Stage, optimise};
+use tallow::compiler::{CompileError, Options, Plan, Stage, optimise};
 use tallow::executor::{Interpreter, Variants};
 use tallow::ir::dump::{Detail, dot, folded, json, mermaid};
 use tallow::ir::verify::Verified;
-use tallow::ir::{Bindings, Graph, text};
+use tallow::ir::{Bindings, Graph, page, text};
+use tallow::page::{Staged, staged};
 use tallow::{Error, Opened};
 
 /// What of a graph is shown.
@@ -29,6 +30,20 @@ enum Shown {
     Plan,
 }
 
+impl Shown {
+    fn stage(self) -> Stage {
+        match self {
+            Shown::Raw => Stage::Raw,
+            Shown::Portable => Stage::Portable,
+            Shown::Target | Shown::Plan => Stage::Target,
+        }
+    }
+}
+
+fn compiling(error: CompileError) -> Error {
+    Error::Executor(error.into())
+}
+
 /// Show the graph of a model, a program or a graph file, with repeated layers folded.
 ///
 /// FILE is a .model file, a GGUF file or a Hugging Face folder; a program in a .rs or .tri file; or a graph in a
@@ -41,6 +56,7 @@ enum Shown {
     tallow dump qwen.model --stage target\n  \
     tallow dump qwen.model --stage plan --size S=512\n  \
     tallow dump decoder.rs --model qwen.model\n  \
+    tallow dump qwen.model -o graph.html\n  \
     tallow dump qwen.model --dot | dot -Tsvg -o graph.svg\n  \
     tallow dump qwen.model --json | jq '.nodes | length'")]
 pub struct Dump {
@@ -67,6 +83,9 @@ pub struct Dump {
     /// A flowchart in the language of Mermaid.
     #[arg(long, group = "form")]
     mermaid: bool,
+    /// A web page to walk through: one file that needs nothing else.
+    #[arg(long, group = "form")]
+    html: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -95,20 +114,31 @@ impl Dump {
         if !self.sizes.is_empty() {
             bail!(Error::Usage("--size goes with --stage plan".into()));
         }
+        if self.wants_page() {
+            let Staged { graph, about } = staged(&opened, self.stage.stage()).map_err(compiling)?;
+            self.output.put(&page::graph(graph.graph(), &about), graph.graph(), ui)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let graph = self.graph(&opened)?;
         self.output.put(&self.render(graph.graph(), format), graph.graph(), ui)?;
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Whether a web page is asked for, by option or by the output's ending.
+    fn wants_page(&self) -> bool {
+        let ending = self.output.output.as_ref().and_then(|path| path.extension());
+        let other = self.json || self.dot || self.mermaid;
+        self.html || (!other && ending.is_some_and(|e| e == "html" || e == "htm"))
+    }
+
     /// The graph at the wanted stage.
     fn graph(&self, opened: &Opened) -> Result<Verified> {
-        let stage = match self.stage {
-            Shown::Raw | Shown::Plan => return Ok(opened.graph.clone()),
-            Shown::Portable => Stage::Portable,
-            Shown::Target => Stage::Target,
-        };
+        let stage = self.stage.stage();
+        if stage == Stage::Raw {
+            return Ok(opened.graph.clone());
+        }
         let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
-        let made = optimise(&opened.graph, &options).map_err(|e| Error::Executor(e.into()))?;
+        let made = optimise(&opened.graph, &options).map_err(compiling)?;
         Ok(made.graph)
     }
 
@@ -149,6 +179,10 @@ impl Dump {
 
     /// What is asked for, else what the output's ending says, else text.
     fn format(&self) -> Result<Format> {
+        if self.wants_page() {
+            // A page holds every node, as JSON does.
+            return Ok(Format::Json);
+        }
         let asked = [(self.json, Format::Json), (self.dot, Format::Dot), (self.mermaid, Format::Mmd)];
         if let Some((_, format)) = asked.into_iter().find(|(asked, _)| *asked) {
             return Ok(format);
@@ -160,7 +194,7 @@ impl Dump {
                 bail!("{}: a dump is for looking at; `tallow compile -o FILE` writes graph sections", path.display())
             }
             None => bail!(
-                "no form of a dump goes with {}; use .txt, .json, .dot or .mmd, or say --json, --dot or --mermaid",
+                "no form of a dump goes with {}; use .txt, .json, .dot, .mmd or .html, or say --json, --dot, --mermaid or --html",
                 path.display()
             ),
         }

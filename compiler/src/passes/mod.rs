@@ -3,7 +3,7 @@
 mod portable;
 mod target;
 
-use crate::Stage::Portable;
+use crate::Stage::{Portable, Target};
 use crate::pipeline::{Pass, Way};
 
 pub use portable::last_row::last_row;
@@ -47,6 +47,48 @@ pub static PASSES: &[Pass] = &[
         stage: Portable,
         doc: "Folds batch normalisation into the convolution before it.",
         way: Way::Rule(&portable::batch_norm::BatchNorm),
+    },
+    Pass {
+        name: "gated-activations",
+        stage: Target,
+        doc: "Makes one operation of a gate and what it multiplies, with the products of both.",
+        way: Way::Rule(&target::gated_activations::GatedActivations),
+    },
+    Pass {
+        name: "joined-projections",
+        stage: Target,
+        doc: "Multiplies a value by all matrices that it meets at once.",
+        way: Way::Rule(&target::joined_projections::JoinedProjections),
+    },
+    Pass {
+        name: "bias-activation",
+        stage: Target,
+        doc: "Adds the bias of a product, and applies its activation, where the product is made.",
+        way: Way::Rule(&target::bias_activation::BiasActivation),
+    },
+    Pass {
+        name: "norm-matmul",
+        stage: Target,
+        doc: "Normalises the operand of a product where it is multiplied.",
+        way: Way::Rule(&target::norm_matmul::NormMatmul),
+    },
+    Pass {
+        name: "skip-norm",
+        stage: Target,
+        doc: "Normalises a sum where it is made.",
+        way: Way::Rule(&target::skip_norm::SkipNorm),
+    },
+    Pass {
+        name: "cached-attention",
+        stage: Target,
+        doc: "Makes one step of a cache, the attention that reads it and what turns queries and keys.",
+        way: Way::Rule(&target::cached_attention::CachedAttention),
+    },
+    Pass {
+        name: "sampling-tail",
+        stage: Target,
+        doc: "Leaves out what does not change which token is chosen, and moves factors into the temperature.",
+        way: Way::Rule(&target::sampling_tail::SamplingTail),
     },
 ];
 

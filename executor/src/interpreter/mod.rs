@@ -10,6 +10,7 @@ mod detection;
 mod elementwise;
 mod evaluate;
 mod experts;
+pub(crate) mod fused;
 mod gather;
 mod host;
 mod host_call;
@@ -71,6 +72,9 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
     if let (Op::KvCache, Some(cache)) = (&step.op, step.cache) {
         return kv_cache(step, operands, cache, frame);
     }
+    if fused::is_fused(&step.op) {
+        return fused::run(&fused::Oracle, step, operands, frame);
+    }
     let tensors: Vec<Tensor> = operands.iter().map(|v| widened(v.tensor(frame.caches)?)).collect::<Result<_>>()?;
     if let Some(t) = tensors.iter().find(|t| t.rank() > CANDLE_RANK).filter(|_| !takes_any_rank(&step.op)) {
         return Err(ExecutorError::Unsupported {
@@ -88,9 +92,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
     match &step.op {
         Op::Matmul => one(matrix::matmul(step, &x[0], &x[1])),
         Op::LoraApply { rank, alpha } => one(matrix::lora(step, x, *rank, alpha.get())),
-        Op::FusedNormMatmul { eps } => {
-            one(norm::rms(&x[0], &x[1], eps.get()).and_then(|n| matrix::matmul(step, &n, &x[2])))
-        }
 
         Op::Add | Op::Mul | Op::Sub | Op::Div => one(elementwise::binary(step, &step.op, &x[0], &x[1])),
         Op::FlowStep => {
@@ -178,10 +179,6 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::GroupNorm { groups, eps } => one(norm::grouped(x, *groups as usize, eps.get())),
         Op::InstanceNorm { eps } => one(x[0].dim(1).map_err(Into::into).and_then(|c| norm::grouped(x, c, eps.get()))),
         Op::AdaLN => one(norm::adaptive(step, &x[0], &x[1], &x[2])),
-        Op::FusedSkipNorm { eps } => {
-            let sum = (&x[0] + &x[1])?;
-            Ok(vec![norm::rms(&sum, &x[2], eps.get())?, sum])
-        }
 
         Op::Rope { .. } | Op::RopeScaled { .. } => one(rope::rope(step, &x[0], &x[1], frame)),
         Op::Sdpa { .. }
@@ -214,6 +211,15 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::RandomNormal { seed } => one(random::normal(*seed, &x[0], frame)),
         Op::NonMaxSuppression { .. } => one(detection::suppression(step, &x[0], &x[1])),
         Op::HostCall { .. } => one(host_call::host_call(step, x, frame)),
+
+        Op::FusedNormMatmul { .. }
+        | Op::FusedSkipNorm { .. }
+        | Op::JoinedMatmul { .. }
+        | Op::GatedMatmul { .. }
+        | Op::Gated { .. }
+        | Op::MatmulBias { .. }
+        | Op::SkipLayerNorm { .. }
+        | Op::CachedAttention { .. } => Err(layout::operand(step, "it is run as the operations it stands for".into())),
 
         // `step` runs it where a session has caches; what runs once has none.
         Op::KvCache => Err(layout::operand(step, "there is no cache outside a session".into())),

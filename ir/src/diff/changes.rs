@@ -57,12 +57,10 @@ impl View<'_, '_> {
             if v.zip(w).is_some_and(same) {
                 continue;
             }
-            let gone = v.is_some_and(|v| {
-                self.left.item(v.node).is_op() && self.matching.to_right[v.node as usize] == NONE
-            });
-            let new = w.is_some_and(|w| {
-                self.right.item(w.node).is_op() && self.matching.to_left[w.node as usize] == NONE
-            });
+            let gone =
+                v.is_some_and(|v| self.left.item(v.node).is_op() && self.matching.to_right[v.node as usize] == NONE);
+            let new =
+                w.is_some_and(|w| self.right.item(w.node).is_op() && self.matching.to_left[w.node as usize] == NONE);
             out.push(Change::Operand {
                 number: at as u32,
                 left: v.map(|v| self.left.value(v)),

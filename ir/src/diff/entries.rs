@@ -5,10 +5,10 @@ use super::pieces::{Piece, View};
 use super::side::{Item, Side};
 use super::types::{Change, Entry, Kind, Layers, Place, Spot};
 use super::words::Words;
+use crate::NodeId;
 use crate::dump::names::skeleton;
 use crate::dump::scopes::noun;
 use crate::text::{Labels, Line};
-use crate::NodeId;
 use indexmap::IndexMap;
 use std::ops::Range;
 
@@ -149,7 +149,11 @@ impl View<'_, '_> {
         let mut numbers: Vec<i64> = homes.iter().map(|home| home.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        Some(Layers { prefix: self.homes.prefix(first).to_owned(), numbers, of: self.homes.sizes[first.prefix as usize] })
+        Some(Layers {
+            prefix: self.homes.prefix(first).to_owned(),
+            numbers,
+            of: self.homes.sizes[first.prefix as usize],
+        })
     }
 
     /// The words with `*` for numbers in names that differ from place to place.
@@ -227,7 +231,9 @@ impl View<'_, '_> {
 fn mark(line: &Line, change: &Change) -> Option<Range<usize>> {
     match change {
         Change::Operation { .. } => Some(line.op.clone()),
-        Change::Attribute { field, .. } => line.attributes.iter().find(|(name, _)| name == field).map(|(_, r)| r.clone()),
+        Change::Attribute { field, .. } => {
+            line.attributes.iter().find(|(name, _)| name == field).map(|(_, r)| r.clone())
+        }
         Change::Operand { number, .. } => line.operands.get(*number as usize).cloned(),
         Change::Type { port, .. } => line.types.get(*port as usize).cloned(),
         Change::Name { .. } => line.results.first().map(|r| r.start..line.types.first().map_or(r.end, |t| t.start - 2)),

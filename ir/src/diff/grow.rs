@@ -7,19 +7,15 @@
 use super::hashes::Hashes;
 use super::matching::Matching;
 use super::side::{Link, NONE, Side};
+use super::weigh::{LEVELS, MOST_OPERANDS, MOST_READERS, Weight};
 use std::collections::VecDeque;
 
-/// The likeliest pairs come last.
-const LEVELS: usize = 64;
-/// The level of the number 0.
-const ZERO: i32 = 20;
 /// By how many levels a pair comes later that is one of several alike.
 const ONE_OF_SEVERAL: usize = 20;
-/// How many operands and readers of a node are weighed.
-const MOST_OPERANDS: usize = 16;
-const MOST_READERS: usize = 8;
 /// How many pairs of readers of one kind are weighed.
 const MOST_PAIRS: usize = 16;
+/// How many unmatched readers of a node are looked past.
+const MOST_AHEAD: usize = 3;
 /// How many nodes are looked at past what one graph alone has.
 const MOST_PASSED: usize = 16;
 
@@ -49,31 +45,6 @@ impl Queue {
     }
 }
 
-/// What speaks for a pair.
-#[derive(Clone, Copy, Debug, Default)]
-struct Weight {
-    score: i32,
-    /// Something speaks against it.
-    doubtful: bool,
-    /// How many operands agree.
-    operands: u32,
-    /// How many operands look alike.
-    alike: u32,
-    /// How many readers agree.
-    readers: u32,
-}
-
-impl Weight {
-    fn level(&self) -> usize {
-        usize::try_from((self.score + ZERO).clamp(0, LEVELS as i32 - 1)).unwrap_or(0)
-    }
-
-    fn against(&mut self, by: i32) {
-        self.score -= by;
-        self.doubtful = true;
-    }
-}
-
 /// A reader by what it looks like: its kind, what it reads of the node, its anchored operands, and what is near above.
 type Reader = (u32, u32, u64, u64, u32);
 
@@ -87,10 +58,10 @@ struct Readers {
 }
 
 pub(super) struct Grow<'a, 'g> {
-    a: &'a Side<'g>,
-    b: &'a Side<'g>,
-    of_a: &'a Hashes,
-    of_b: &'a Hashes,
+    pub a: &'a Side<'g>,
+    pub b: &'a Side<'g>,
+    pub of_a: &'a Hashes,
+    pub of_b: &'a Hashes,
     pub matching: Matching,
     sure: Queue,
     doubtful: Queue,
@@ -119,7 +90,8 @@ impl<'a, 'g> Grow<'a, 'g> {
                     let readers = self.readers(x, y);
                     let next: Vec<(u32, u32)> = operands.chain(readers.sure).chain(readers.likely).collect();
                     for (v, w) in next {
-                        let free = self.matching.to_right[v as usize] == NONE && self.matching.to_left[w as usize] == NONE;
+                        let free =
+                            self.matching.to_right[v as usize] == NONE && self.matching.to_left[w as usize] == NONE;
                         if free && of_a[v as usize] == of_b[w as usize] {
                             self.matching.pair(v, w);
                             open.push((v, w));
@@ -132,11 +104,8 @@ impl<'a, 'g> Grow<'a, 'g> {
 
     /// Spreads from all that is matched.
     pub fn run(&mut self) {
-        let pairs: Vec<(u32, u32)> = (0u32..)
-            .zip(&self.matching.to_right)
-            .filter(|(_, y)| **y != NONE)
-            .map(|(x, y)| (x, *y))
-            .collect();
+        let pairs: Vec<(u32, u32)> =
+            (0u32..).zip(&self.matching.to_right).filter(|(_, y)| **y != NONE).map(|(x, y)| (x, *y)).collect();
         for &(x, y) in &pairs {
             self.spread(x, y);
         }
@@ -171,6 +140,7 @@ impl<'a, 'g> Grow<'a, 'g> {
             }
             for (x, y) in std::mem::take(&mut self.fresh) {
                 self.look_past(x, y);
+                self.look_ahead(x, y);
             }
             let Some((level, (x, y))) = self.doubtful.pop() else { return };
             let Some(weight) = self.weigh(x, y) else { continue };
@@ -188,8 +158,10 @@ impl<'a, 'g> Grow<'a, 'g> {
     /// Whether a pair is better than none.
     fn acceptable(&self, x: u32, y: u32, weight: Weight) -> bool {
         match self.a.tags[x as usize] == self.b.tags[y as usize] {
-            true => weight.operands + weight.readers > 0,
-            false => weight.operands + weight.alike > 0 && weight.readers > 0,
+            true => weight.operands + weight.alike + weight.readers > 0,
+            false if weight.readers > 0 => weight.operands + weight.alike > 0,
+            // In the place of the other, though what reads them is another thing as well.
+            false => [self.a.operands(x).len(), self.b.operands(y).len()] == [weight.operands as usize; 2],
         }
     }
 
@@ -294,101 +266,40 @@ impl<'a, 'g> Grow<'a, 'g> {
         }
     }
 
+    /// The same for readers of a pair, past a single node.
+    fn look_ahead(&mut self, x: u32, y: u32) {
+        let (a, b) = (self.a, self.b);
+        let (left, right) = (free_readers(a, &self.matching.to_right, x), free_readers(b, &self.matching.to_left, y));
+        if left.is_empty() || right.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        if let ([v], [w]) = (&left[..], &right[..]) {
+            self.doubt(*v, *w, 0);
+        }
+        for &v in &left {
+            let next = free_readers(a, &self.matching.to_right, v).into_iter();
+            found.extend(next.flat_map(|n| right.iter().map(move |&w| (n, w))));
+        }
+        for &w in &right {
+            let next = free_readers(b, &self.matching.to_left, w).into_iter();
+            found.extend(next.flat_map(|n| left.iter().map(move |&v| (v, n))));
+        }
+        found.retain(|&(v, w)| a.tags[v as usize] == b.tags[w as usize]);
+        found.into_iter().for_each(|(v, w)| self.doubt(v, w, 0));
+    }
+
     fn doubt(&mut self, x: u32, y: u32, less: usize) {
         if let Some(weight) = self.weigh(x, y) {
             self.doubtful.push(weight.level().saturating_sub(less), (x, y));
         }
     }
-
-    /// What speaks for a pair of nodes; `None` where one is matched already.
-    fn weigh(&self, x: u32, y: u32) -> Option<Weight> {
-        let (a, b) = (self.a, self.b);
-        let (i, j) = (x as usize, y as usize);
-        if self.matching.to_right[i] != NONE || self.matching.to_left[j] != NONE {
-            return None;
-        }
-        let mut weight = Weight::default();
-        if a.labels[i] == b.labels[j] {
-            weight.score += 2;
-        } else if a.tags[i] != b.tags[j] {
-            weight.against(3);
-            if !a.item(x).is_op() || !b.item(y).is_op() {
-                return None;
-            }
-        } else {
-            weight.against(0);
-        }
-        weight.score += if self.of_a.up[i] == self.of_b.up[j] { 3 } else { 0 };
-        weight.score += if self.of_a.down[i] == self.of_b.down[j] { 3 } else { 0 };
-        let (left, right) = (a.operands(x), b.operands(y));
-        for (v, w) in left.iter().zip(right).take(MOST_OPERANDS) {
-            self.weigh_operand(&mut weight, v, w, right);
-        }
-        if left.len() != right.len() {
-            weight.against(2);
-        }
-        self.weigh_readers(&mut weight, x, y);
-        Some(weight)
-    }
-
-    fn weigh_operand(&self, weight: &mut Weight, v: &Link, w: &Link, all: &[Link]) {
-        let (i, j) = (v.node as usize, w.node as usize);
-        let (p, q) = (self.matching.to_right[i], self.matching.to_left[j]);
-        match (p != NONE, q != NONE) {
-            _ if v.port != w.port => weight.against(3),
-            (true, true) if p == w.node => {
-                weight.score += 4;
-                weight.operands += 1;
-            }
-            // In another place.
-            (true, _) if all.iter().any(|o| o.node == p) => weight.against(1),
-            (true, true) => weight.against(4),
-            // The one may be what comes before the other, with a node between that is gone or new.
-            (true, false) if reads(self.b, w.node, p) => weight.against(-1),
-            (false, true) if reads(self.a, v.node, q) => weight.against(-1),
-            (true, false) | (false, true) => weight.against(3),
-            (false, false) if self.of_a.near[i] == self.of_b.near[j] => {
-                weight.score += 3;
-                weight.alike += 1;
-            }
-            (false, false) if self.a.tags[i] != self.b.tags[j] => weight.against(2),
-            (false, false) if self.of_a.sources[i] != self.of_b.sources[j] => weight.against(1),
-            (false, false) if self.a.labels[i] == self.b.labels[j] => weight.score += 1,
-            (false, false) => {}
-        }
-    }
-
-    fn weigh_readers(&self, weight: &mut Weight, x: u32, y: u32) {
-        let (a, b) = (self.a, self.b);
-        if a.readers(x).is_empty() && b.readers(y).is_empty() {
-            weight.score += 1;
-        }
-        for r in a.readers(x).iter().take(MOST_READERS) {
-            let partner = self.matching.to_right[r.node as usize];
-            if partner == NONE {
-                continue;
-            }
-            let there = b.operands(partner);
-            match there.get(r.number as usize).is_some_and(|o| o.node == y && o.port == r.port) {
-                true => {
-                    weight.score += if weight.readers < 2 { 4 } else { 0 };
-                    weight.readers += 1;
-                }
-                false if there.iter().take(MOST_OPERANDS).any(|o| o.node == y) => weight.score += 1,
-                false => weight.against(2),
-            }
-        }
-        for r in b.readers(y).iter().take(MOST_READERS) {
-            let partner = self.matching.to_left[r.node as usize];
-            if partner != NONE && !a.operands(partner).iter().take(MOST_OPERANDS).any(|o| o.node == x) {
-                weight.against(2);
-            }
-        }
-    }
 }
 
-fn reads(side: &Side<'_>, node: u32, operand: u32) -> bool {
-    side.operands(node).iter().take(MOST_OPERANDS).any(|o| o.node == operand)
+/// The unmatched operations among the first readers of a node.
+fn free_readers(side: &Side<'_>, partners: &[u32], node: u32) -> Vec<u32> {
+    let free = |r: &&Link| partners[r.node as usize] == NONE && side.item(r.node).is_op();
+    side.readers(node).iter().take(MOST_READERS).filter(free).map(|r| r.node).take(MOST_AHEAD).collect()
 }
 
 /// Groups of equal keys that both lists have; both are sorted.

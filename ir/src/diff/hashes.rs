@@ -1,12 +1,15 @@
 //! Hashes of what nodes depend on and of what depends on them.
 
 use super::matching::Matching;
-use super::side::{Item, NONE, Side, hash_of, mix};
+use super::side::{Item, Link, NONE, Side, hash_of, mix};
 
 /// How many steps up a near hash sees.
 const NEAR: usize = 3;
 /// How many steps up what a hash of readers takes for a node sees.
 const OWN: usize = 2;
+
+/// How many readers of a node are looked at.
+const MOST_READERS: usize = 8;
 
 /// Hashes of one graph, by node. Both graphs' are alike where the nodes are, whatever inputs, weights and outputs that
 /// only one of them has are called.
@@ -56,15 +59,13 @@ impl Hashes {
         for node in (0..n as u32).rev() {
             let readers = side.readers(node).iter();
             // A sum, as readers have no order.
-            let all = readers.fold(0u64, |sum, r| {
-                sum.wrapping_add(mix(down[r.node as usize], place(r.number, r.port)))
-            });
+            let all =
+                readers.fold(0u64, |sum, r| sum.wrapping_add(mix(down[r.node as usize], place(r.number, r.port))));
             down[node as usize] = mix(own[node as usize], all);
         }
         let sources = (0..n as u32).map(|node| {
-            let anchored = side.operands(node).iter().filter(|o| {
-                !side.item(o.node).is_op() && partners[o.node as usize] != NONE
-            });
+            let anchored =
+                side.operands(node).iter().filter(|o| !side.item(o.node).is_op() && partners[o.node as usize] != NONE);
             anchored.fold(0, |h, o| mix(mix(h, seeds[o.node as usize]), u64::from(o.number)))
         });
         Hashes { sources: sources.collect(), up, down, near }
@@ -86,17 +87,50 @@ fn place(number: u32, port: u32) -> u64 {
 }
 
 impl Matching {
-    /// Nodes with the same key, if no other node of their graphs that is still unmatched has it.
+    /// Matches nodes with the same key, if no other node of their graphs that is still unmatched has it.
     pub(super) fn unique(&mut self, left: &[u64], right: &[u64]) {
+        for (l, r) in self.only(left, right) {
+            self.pair(l, r);
+        }
+    }
+
+    /// The same, but for nodes with neighbours that are matched to something else, or would be but for their own
+    /// neighbours: of what repeats the one graph may have more.
+    pub(super) fn unique_fitting(&mut self, a: &Side<'_>, b: &Side<'_>, left: &[u64], right: &[u64]) {
+        let mut pairs = self.only(left, right);
+        // Operands before their readers.
+        pairs.sort_unstable();
+        let mut refused = (vec![false; a.len()], vec![false; b.len()]);
+        for (l, r) in pairs {
+            let operand = |v: u32, w: u32| match (self.to_right[v as usize], self.to_left[w as usize]) {
+                (NONE, NONE) => !refused.0[v as usize] && !refused.1[w as usize],
+                (partner, _) => partner == w,
+            };
+            let reader = |link: &Link| match self.to_right[link.node as usize] {
+                NONE => true,
+                partner => b.operands(partner).get(link.number as usize).is_some_and(|o| o.node == r),
+            };
+            let fits = a.operands(l).iter().zip(b.operands(r)).all(|(v, w)| operand(v.node, w.node))
+                && a.readers(l).iter().take(MOST_READERS).all(reader);
+            if fits {
+                self.pair(l, r);
+            } else {
+                refused.0[l as usize] = true;
+                refused.1[r as usize] = true;
+            }
+        }
+    }
+
+    fn only(&self, left: &[u64], right: &[u64]) -> Vec<(u32, u32)> {
         let mut at: Vec<(u64, bool, u32)> = Vec::new();
         at.extend(self.unmatched_left().map(|n| (left[n as usize], false, n)));
         at.extend(self.unmatched_right().map(|n| (right[n as usize], true, n)));
         at.sort_unstable();
-        for class in at.chunk_by(|x, y| x.0 == y.0) {
-            if let &[(_, false, l), (_, true, r)] = class {
-                self.pair(l, r);
-            }
-        }
+        let class = |class: &[(u64, bool, u32)]| match *class {
+            [(_, false, l), (_, true, r)] => Some((l, r)),
+            _ => None,
+        };
+        at.chunk_by(|x, y| x.0 == y.0).filter_map(class).collect()
     }
 
     /// Classes of nodes with the same key, where both graphs have as many of them unmatched: nodes of the left and of

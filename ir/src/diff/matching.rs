@@ -20,9 +20,8 @@ impl Matching {
     pub fn anchored(left: &Side<'_>, right: &Side<'_>) -> Self {
         let mut matching = Matching { to_right: vec![NONE; left.len()], to_left: vec![NONE; right.len()] };
         let mut named: HashMap<(&str, &str), u32> = HashMap::new();
-        let named_items = |side: &Side<'_>| -> Vec<u32> {
-            (0..side.len() as u32).filter(|&n| !side.item(n).is_op()).collect()
-        };
+        let named_items =
+            |side: &Side<'_>| -> Vec<u32> { (0..side.len() as u32).filter(|&n| !side.item(n).is_op()).collect() };
         for node in named_items(right) {
             if let Some(key) = key(right.item(node)) {
                 named.insert(key, node);
@@ -100,13 +99,12 @@ fn refined(side: &Side<'_>, of: &[u64]) -> Vec<u64> {
 }
 
 fn spread(a: &Side<'_>, b: &Side<'_>, of_a: &Hashes, of_b: &Hashes, mut matching: Matching) -> Matching {
-    let whole = |side: &Side<'_>, hashes: &Hashes| -> Vec<u64> {
-        (0..side.len() as u32).map(|n| hashes.whole(n)).collect()
-    };
+    let whole =
+        |side: &Side<'_>, hashes: &Hashes| -> Vec<u64> { (0..side.len() as u32).map(|n| hashes.whole(n)).collect() };
     let (whole_a, whole_b) = (whole(a, of_a), whole(b, of_b));
     matching.unique(&whole_a, &whole_b);
     matching.unique(&of_a.up, &of_b.up);
-    matching.unique(&of_a.down, &of_b.down);
+    matching.unique_fitting(a, b, &of_a.down, &of_b.down);
     let mut grow = Grow::new(a, b, of_a, of_b, matching);
     let twins = grow.matching.classes(&whole_a, &whole_b);
     if !twins.is_empty() {

@@ -20,10 +20,12 @@ mod hashes;
 mod homes;
 mod matching;
 mod pieces;
+mod render;
 mod side;
 mod slide;
 mod symbols;
 mod types;
+mod weigh;
 mod words;
 
 pub use types::{Change, Diff, Entry, Kind, Layers, Pair, Place, Spot};

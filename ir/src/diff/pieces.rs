@@ -55,7 +55,9 @@ impl View<'_, '_> {
             }
         }
         let mut pieces: Vec<(u32, Piece)> = pieces.into_values().map(|p| (self.place(&p), p)).collect();
-        pieces.sort_by_key(|(place, p)| (*place, p.pairs.first().copied(), p.removed.first().copied(), p.added.first().copied()));
+        pieces.sort_by_key(|(place, p)| {
+            (*place, p.pairs.first().copied(), p.removed.first().copied(), p.added.first().copied())
+        });
         pieces.into_iter().map(|(_, piece)| piece).collect()
     }
 

@@ -127,12 +127,16 @@ impl View<'_, '_> {
             }
             Item::Input(_) | Item::Weight(_) | Item::Output(_) => String::new(),
         };
-        let numbers: Vec<u32> =
-            changes.iter().filter_map(|c| if let Change::Operand { number, .. } = c { Some(*number) } else { None }).collect();
+        let numbers: Vec<u32> = changes
+            .iter()
+            .filter_map(|c| if let Change::Operand { number, .. } = c { Some(*number) } else { None })
+            .collect();
         // The same values in another order?
-        let moved = |from: &Link| numbers.iter().any(|&n| {
-            right.get(n as usize).is_some_and(|w| w.port == from.port && self.matching.are(from.node, w.node))
-        });
+        let moved = |from: &Link| {
+            numbers.iter().any(|&n| {
+                right.get(n as usize).is_some_and(|w| w.port == from.port && self.matching.are(from.node, w.node))
+            })
+        };
         let permuted = numbers.len() > 1 && numbers.iter().all(|&n| left.get(n as usize).is_some_and(moved));
         if permuted {
             let names: Vec<String> = numbers.iter().map(|&n| form(self.left, x, n)).take(MOST_PARTS).collect();

@@ -11,6 +11,7 @@ mod fold;
 mod json;
 mod kinds;
 mod listing;
+mod long;
 mod mermaid;
 pub(crate) mod names;
 mod naming;

@@ -2,8 +2,9 @@
 
 use super::kinds::Block;
 use super::listing::Listing;
-use super::names::pieces;
+use super::long::shaped;
 use super::names::Piece;
+use super::names::pieces;
 use super::scopes;
 use crate::{NodeId, Value};
 use std::collections::HashMap;
@@ -16,13 +17,9 @@ const MOST_DEPTH: usize = 24;
 /// The fewest operations of a module, and of a layer on average, that are worth a group.
 const LEAST_MODULE: usize = 3;
 const LEAST_LAYER: usize = 4;
-/// The most that stands in one group directly; more is cut into parts, so that drawing stays linear.
-const MOST_CHILDREN: usize = 240;
-/// How many children such a part has.
-const PART: usize = 120;
 
 /// What a group is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GroupKind {
     /// Operations of one module.
     Module,
@@ -89,8 +86,8 @@ impl<'g> Tree<'g> {
         while let Some(task) = todo.pop() {
             builder.work(task, &mut todo);
         }
-        let groups = builder.groups;
-        let groups = parted(groups, listing.len());
+        let Builder { groups, mut looks, .. } = builder;
+        let groups = shaped(&listing, groups, &mut looks);
         Tree { listing, groups }
     }
 }
@@ -128,7 +125,7 @@ struct Builder<'a, 'g> {
 
 impl Builder<'_, '_> {
     fn group(&mut self, kind: GroupKind, label: String, range: Range<usize>, parent: Option<usize>) -> usize {
-        let look = self.look(range.clone());
+        let look = look(self.listing, range.clone(), &mut self.looks);
         self.groups.push(Group { parent, kind, label, range, look });
         self.groups.len() - 1
     }
@@ -218,7 +215,8 @@ impl Builder<'_, '_> {
             let (Some(first), Some(last)) = (run.blocks.first(), run.blocks.last()) else { continue };
             todo.push(Task { range: at..first.start, parent, step: Step::Layers(stage + 1), depth });
             at = last.end;
-            let looks: Vec<u32> = run.blocks.iter().map(|b| self.look(b.start..b.end)).collect();
+            let looks: Vec<u32> =
+                run.blocks.iter().map(|b| look(self.listing, b.start..b.end, &mut self.looks)).collect();
             let mut from = 0;
             while from < looks.len() {
                 let same = looks[from..].iter().take_while(|look| **look == looks[from]).count();
@@ -241,90 +239,30 @@ impl Builder<'_, '_> {
         }
         todo.push(Task { range: at..range.end, parent, step: Step::Layers(stage + 1), depth });
     }
-
-    /// A number that is equal for ranges with the same operations, wired in the same way inside; values
-    /// from outside count in order of first use.
-    fn look(&mut self, range: Range<usize>) -> u32 {
-        let mut outside: HashMap<Value, u32> = HashMap::new();
-        let mut key = Vec::new();
-        for place in range.clone() {
-            key.push(self.listing.looks()[place]);
-            for &value in self.listing.operands(place) {
-                if self.listing.weight(value).is_some() {
-                    continue;
-                }
-                match self.listing.place(value).filter(|p| range.contains(p)) {
-                    Some(p) => key.extend([(p - range.start) as u32, value.port]),
-                    None => {
-                        let next = outside.len() as u32;
-                        key.extend([u32::MAX, *outside.entry(value).or_insert(next)]);
-                    }
-                }
-            }
-        }
-        let next = self.looks.len() as u32;
-        *self.looks.entry(key).or_insert(next)
-    }
 }
 
-/// The groups in order of place, those around others first, with long lists cut into parts.
-fn parted(groups: Vec<Group>, operations: usize) -> Vec<Group> {
-    // Groups stand after their parents already; the sort keeps that, as those around begin no later.
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by_key(|&g| (groups[g].range.start, std::cmp::Reverse(groups[g].range.end), g));
-    let mut inside: Vec<Vec<usize>> = vec![Vec::new(); groups.len() + 1];
-    for &g in &order {
-        inside[groups[g].parent.map_or(0, |p| p + 1)].push(g);
-    }
-    let mut out: Vec<Group> = Vec::with_capacity(groups.len());
-    // What is to be listed: a group of the old tree with its parent in the new one.
-    let mut todo: Vec<(Option<usize>, Option<usize>)> = vec![(None, None)];
-    while let Some((old, new)) = todo.pop() {
-        let range = old.map_or(0..operations, |g| groups[g].range.clone());
-        let children = &inside[old.map_or(0, |g| g + 1)];
-        let mut ends: Vec<(Range<usize>, Option<usize>)> = Vec::new();
-        let mut at = range.start;
-        for &child in children {
-            ends.extend((at..groups[child].range.start).map(|p| (p..p + 1, None)));
-            ends.push((groups[child].range.clone(), Some(child)));
-            at = groups[child].range.end;
-        }
-        ends.extend((at..range.end).map(|p| (p..p + 1, None)));
-        cut(&ends, new, &groups, &mut out, &mut todo);
-    }
-    out
-}
-
-/// Lists children below `parent`, in parts where they are many, and parts of parts.
-fn cut(
-    children: &[(Range<usize>, Option<usize>)],
-    parent: Option<usize>,
-    groups: &[Group],
-    out: &mut Vec<Group>,
-    todo: &mut Vec<(Option<usize>, Option<usize>)>,
-) {
-    let mut lists = vec![(0..children.len(), parent)];
-    while let Some((list, parent)) = lists.pop() {
-        if list.len() > MOST_CHILDREN {
-            let mut size = PART;
-            while list.len() / size > MOST_CHILDREN {
-                size *= PART;
+/// A number that is equal for ranges with the same operations, wired in the same way inside; values
+/// from outside count in order of first use.
+pub(super) fn look(listing: &Listing<'_>, range: Range<usize>, looks: &mut HashMap<Vec<u32>, u32>) -> u32 {
+    let mut outside: HashMap<Value, u32> = HashMap::new();
+    let mut key = Vec::new();
+    for place in range.clone() {
+        key.push(listing.looks()[place]);
+        for &value in listing.operands(place) {
+            if listing.weight(value).is_some() {
+                continue;
             }
-            for (n, from) in list.clone().step_by(size).enumerate() {
-                let to = (from + size).min(list.end);
-                let range = children[from].0.start..children[to - 1].0.end;
-                let label = format!("part {}", n + 1);
-                lists.push((from..to, Some(out.len())));
-                out.push(Group { parent, kind: GroupKind::Part, label, range, look: u32::MAX });
+            match listing.place(value).filter(|p| range.contains(p)) {
+                Some(p) => key.extend([(p - range.start) as u32, value.port]),
+                None => {
+                    let next = outside.len() as u32;
+                    key.extend([u32::MAX, *outside.entry(value).or_insert(next)]);
+                }
             }
-            continue;
-        }
-        for (_, child) in &children[list] {
-            let Some(child) = *child else { continue };
-            todo.push((Some(child), Some(out.len())));
-            out.push(Group { parent, ..groups[child].clone() });
         }
     }
+    let next = looks.len() as u32;
+    *looks.entry(key).or_insert(next)
 }
 
 #[cfg(test)]
@@ -339,16 +277,5 @@ mod tests {
         assert_eq!(part_at("mlp.up", 0), "mlp");
         assert_eq!(part_at("mlp", 4), "");
         assert!(is_numbered("layer1") && !is_numbered("mlp"));
-    }
-
-    #[test]
-    fn long_lists_are_cut_into_parts_of_parts() {
-        let parts = parted(Vec::new(), 40_000);
-        let top = parts.iter().filter(|g| g.parent.is_none()).count();
-        assert!((2..=MOST_CHILDREN).contains(&top), "{top}");
-        let covered: usize = parts.iter().filter(|g| g.parent.is_none()).map(|g| g.range.len()).sum();
-        assert_eq!(covered, 40_000);
-        assert!(parts.iter().enumerate().all(|(i, g)| g.parent.is_none_or(|p| p < i)));
-        assert!(parted(Vec::new(), MOST_CHILDREN).is_empty());
     }
 }

@@ -1,11 +1,14 @@
 //! Operations: the enum [`Op`] and its facts, all from the one table in [`table`].
 
+mod fused;
 pub mod payload;
 mod table;
 
+pub use fused::CachedParts;
 pub use payload::{Payload, Reader, Real, Text};
 pub use table::{
-    Comparison, Connective, Interpolation, MelLog, MelScale, Op, PadMode, PoolMode, Reduction, SampleMethod, Scaling,
+    Activation, Comparison, Connective, Interpolation, MelLog, MelScale, Op, PadMode, PoolMode, Reduction, Rotary,
+    SampleMethod, Scaling,
 };
 
 use crate::{RuleError, TensorType, shape::Context};
@@ -140,7 +143,8 @@ impl Op {
         match self {
             Op::Split { sizes, .. } => sizes.len(),
             Op::Chunk { chunks, .. } => *chunks as usize,
-            // Exhaustiveness comes from the table: only those two have `*` results.
+            Op::JoinedMatmul { parts, .. } => *parts as usize,
+            // Exhaustiveness comes from the table: only those have `*` results.
             _ => self.info().result_count().unwrap_or(0),
         }
     }

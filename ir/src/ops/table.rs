@@ -9,8 +9,8 @@ use super::payload::{Payload, Reader, Real, Text, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
 use crate::shape::{
-    attention, batch, convolution, detection, elementwise, host, index, layout, matrix, norm, other, random, recurrent,
-    reduce, reshape, rope_multi, routing, select, sound,
+    attention, batch, convolution, detection, elementwise, fused, host, index, layout, matrix, norm, other, random,
+    recurrent, reduce, reshape, rope_multi, routing, select, sound,
 };
 use Effect::{Host, Pure, Random, State};
 
@@ -151,6 +151,43 @@ choice! {
         3 Min "min",
         /// The product; 1 of none.
         4 Product "prod",
+    }
+}
+
+choice! {
+    /// What a fused operation does with each value last. The names are those of the operations that do it alone, but
+    /// for `gelu`, which is `Gelu` in its erf form, and `gelu_tanh`, its tanh form.
+    Activation {
+        /// Nothing.
+        0 Linear "none",
+        /// `Relu`.
+        1 Relu "relu",
+        /// `Gelu` in the erf form.
+        2 Gelu "gelu",
+        /// `Gelu` in the tanh form.
+        3 GeluTanh "gelu_tanh",
+        /// `Silu`.
+        4 Silu "silu",
+        /// `QuickGelu`.
+        5 QuickGelu "quick_gelu",
+        /// `Sigmoid`.
+        6 Sigmoid "sigmoid",
+        /// `Tanh`.
+        7 Tanh "tanh",
+        /// `ReluSquared`.
+        8 ReluSquared "relu_squared",
+    }
+}
+
+choice! {
+    /// How `CachedAttention` turns queries and keys.
+    Rotary {
+        /// Not at all.
+        0 Unturned "none",
+        /// As `Rope`.
+        1 Plain "plain",
+        /// As `RopeScaled`.
+        2 Scaled "scaled",
     }
 }
 
@@ -379,6 +416,12 @@ operations! {
     291 LogMel { sample_rate: u32, fft: u32, hop: u32, mels: u32, low: Real, high: Real, scale: MelScale, log: MelLog } ("samples" -> "y") Pure sound::log_mel, "Mel spectrogram of `[N]` or `[B, N]` samples as `[mels, N/hop]` or `[B, mels, N/hop]`.";
     292 NonMaxSuppression { iou: Real, score: Real, limit: u32 } ("boxes scores" -> "index") Pure detection::suppression, "Numbers of the boxes `[N, 4]` (x1 y1 x2 y2) that stay when, by descending score, each that overlaps one that stayed by more than `iou` is dropped; boxes that score below `score` are dropped first; at most `limit` stay (0: all).";
     299 HostCall { function: Text, dtype: DType, shape: Vec<i64> } ("x*" -> "y") Host host::host_call, "What the function of this name that the running program registered gives for the operands; a size of -1 in `shape` is told by running only.";
+    300 JoinedMatmul { parts: u32, norm: Option<Real>, bias: Vec<u32> } ("x W*" -> "y*") Pure fused::joined, "`x` times each of the transposed matrices `W…`, `parts` of them: a result for each. The operands are `x g? W… b…`. With `norm`, the ε of it, `x` is `RmsNorm(x, g)` first; `bias` names the parts, in ascending order, to which one of the vectors `b…` is added.";
+    301 GatedMatmul { activation: Activation, norm: Option<Real>, bias: bool } ("x W*" -> "y") Pure fused::gated_matmul, "`activation(x·W_gateᵀ + b_gate) · (x·W_upᵀ + b_up)`. The operands are `x g? W_gate W_up b_gate? b_up?`: `g` with `norm`, the ε of a `RmsNorm` of `x` that comes first, and the vectors with `bias`.";
+    302 Gated { activation: Activation } ("gate up" -> "y") Pure fused::gated, "`activation(gate) · up`.";
+    303 MatmulBias { activation: Activation, norm: Option<Real> } ("x W b | x g W b" -> "y") Pure fused::matmul_bias, "`activation(x·Wᵀ + b)`; with `norm`, the ε of it, `x` is `RmsNorm(x, g)` first.";
+    304 SkipLayerNorm { eps: Real } ("x skip g b" -> "y sum") Pure fused::skip_layer_norm, "`LayerNorm(x + skip, g, b)`, and the sum.";
+    305 CachedAttention { heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32, scale: Real, softcap: Real, norm: Option<Real>, rotary: Rotary, rope_dim: u32, base: Real, interleaved: bool, scaling: Scaling, factor: Real, original: u32, low: Real, high: Real, attention_factor: Real, short: Vec<Real>, long: Vec<Real> } ("q k v more*" -> "y") State fused::cached_attention, "`Attention` of `q` over the rows of the session's cache of this node, to which `k` and `v` are appended first. The operands are `q k v g_q? g_k? pos?`: with `norm`, the ε of it, each head of q is `RmsNorm(head, g_q)` and of k `RmsNorm(head, g_k)` first; then heads turn by `pos` as `rotary` says, with the fields that `Rope` or `RopeScaled` has; `plain` reads `rope_dim` and `base` alone.";
 }
 
 #[cfg(test)]

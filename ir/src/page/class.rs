@@ -81,36 +81,126 @@ impl Class {
     }
 
     /// The class of an operation.
-    #[rustfmt::skip]
     pub fn of(op: &Op) -> Class {
         match op {
-            Op::Matmul { .. } | Op::BatchMatmul { .. } | Op::LoraApply { .. } | Op::Kron { .. } | Op::MatrixInverse { .. }
-            | Op::FusedNormMatmul { .. } | Op::ExpertMatmul { .. } => Class::Matmul,
-            Op::Conv1d { .. } | Op::Conv2d { .. } | Op::Conv3d { .. } | Op::ConvTranspose1d { .. } | Op::ConvTranspose2d { .. }
-            | Op::CausalConv1d { .. } | Op::DepthwiseConv { .. } | Op::PatchEmbed { .. } => Class::Convolution,
-            Op::Sdpa { .. } | Op::SdpaCross { .. } | Op::SdpaWindow { .. } | Op::FlashAttention { .. } | Op::Attention { .. }
-            | Op::GatedDelta { .. } => Class::Attention,
-            Op::Rope { .. } | Op::RopeScaled { .. } | Op::RopeMulti { .. } | Op::SinusoidalEmbed { .. } | Op::RelativePosEmbedding { .. }
-            | Op::PosEmbed { .. } => Class::Position,
-            Op::RmsNorm { .. } | Op::LayerNorm { .. } | Op::BatchNorm { .. } | Op::GroupNorm { .. } | Op::InstanceNorm { .. }
-            | Op::AdaLN { .. } | Op::FusedSkipNorm { .. } => Class::Norm,
-            Op::Silu { .. } | Op::Gelu { .. } | Op::GeGlu { .. } | Op::SwiGlu { .. } | Op::Glu { .. } | Op::Relu { .. } | Op::LeakyRelu { .. }
-            | Op::PRelu { .. } | Op::Sigmoid { .. } | Op::Tanh { .. } | Op::Softmax { .. } | Op::FusedSwiGlu { .. } | Op::Softplus { .. }
-            | Op::QuickGelu { .. } | Op::ReluSquared { .. } => Class::Activation,
-            Op::Add { .. } | Op::Mul { .. } | Op::Sub { .. } | Op::Div { .. } | Op::Clamp { .. } | Op::NanToNum { .. } | Op::FlowStep { .. }
-            | Op::Quantize { .. } | Op::Dequantize { .. } | Op::AddScalar { .. } | Op::MulScalar { .. } | Op::Neg { .. } | Op::Exp { .. }
-            | Op::Log { .. } | Op::Sqrt { .. } | Op::Sin { .. } | Op::Cos { .. } | Op::Erf { .. } | Op::Abs { .. } | Op::Rsqrt { .. }
-            | Op::Floor { .. } | Op::Round { .. } | Op::Sign { .. } | Op::Not { .. } | Op::Reciprocal { .. } | Op::Pow { .. }
-            | Op::Maximum { .. } | Op::Minimum { .. } | Op::Compare { .. } | Op::Logical { .. } | Op::Remainder { .. } | Op::Cast { .. }
-            | Op::NoiseSchedule { .. } | Op::LogMel { .. } => Class::Elementwise,
-            Op::Transpose { .. } | Op::Reshape { .. } | Op::Permute { .. } | Op::Concat { .. } | Op::Split { .. } | Op::Chunk { .. }
-            | Op::Interpolate { .. } | Op::PixelShuffle { .. } | Op::PixelUnshuffle { .. } | Op::Unpatchify { .. } | Op::Slice { .. }
-            | Op::Pad { .. } | Op::Expand { .. } | Op::Flatten { .. } | Op::Unflatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. }
-            | Op::Tile { .. } | Op::RepeatEach { .. } | Op::Flip { .. } => Class::Layout,
-            Op::TokenEmbed { .. } | Op::Gather { .. } | Op::GatherElements { .. } | Op::Select { .. } | Op::TopK { .. } | Op::Argmax { .. }
+            Op::Matmul
+            | Op::BatchMatmul { .. }
+            | Op::LoraApply { .. }
+            | Op::Kron
+            | Op::MatrixInverse
+            | Op::FusedNormMatmul { .. }
+            | Op::ExpertMatmul
+            | Op::JoinedMatmul { .. }
+            | Op::GatedMatmul { .. }
+            | Op::MatmulBias { .. } => Class::Matmul,
+            Op::Conv1d { .. }
+            | Op::Conv2d { .. }
+            | Op::Conv3d { .. }
+            | Op::ConvTranspose1d { .. }
+            | Op::ConvTranspose2d { .. }
+            | Op::CausalConv1d { .. }
+            | Op::DepthwiseConv { .. }
+            | Op::PatchEmbed { .. } => Class::Convolution,
+            Op::Sdpa { .. }
+            | Op::SdpaCross { .. }
+            | Op::SdpaWindow { .. }
+            | Op::FlashAttention { .. }
+            | Op::Attention { .. }
+            | Op::GatedDelta
+            | Op::CachedAttention { .. } => Class::Attention,
+            Op::Rope { .. }
+            | Op::RopeScaled { .. }
+            | Op::RopeMulti { .. }
+            | Op::SinusoidalEmbed { .. }
+            | Op::RelativePosEmbedding { .. }
+            | Op::PosEmbed => Class::Position,
+            Op::RmsNorm { .. }
+            | Op::LayerNorm { .. }
+            | Op::BatchNorm { .. }
+            | Op::GroupNorm { .. }
+            | Op::InstanceNorm { .. }
+            | Op::AdaLN
+            | Op::FusedSkipNorm { .. }
+            | Op::SkipLayerNorm { .. } => Class::Norm,
+            Op::Silu
+            | Op::Gelu { .. }
+            | Op::GeGlu
+            | Op::SwiGlu
+            | Op::Glu
+            | Op::Relu
+            | Op::LeakyRelu { .. }
+            | Op::PRelu
+            | Op::Sigmoid
+            | Op::Tanh
+            | Op::Softmax { .. }
+            | Op::FusedSwiGlu
+            | Op::Gated { .. }
+            | Op::Softplus
+            | Op::QuickGelu
+            | Op::ReluSquared => Class::Activation,
+            Op::Add
+            | Op::Mul
+            | Op::Sub
+            | Op::Div
+            | Op::Clamp { .. }
+            | Op::NanToNum { .. }
+            | Op::FlowStep
+            | Op::Quantize { .. }
+            | Op::Dequantize
+            | Op::AddScalar { .. }
+            | Op::MulScalar { .. }
+            | Op::Neg
+            | Op::Exp
+            | Op::Log
+            | Op::Sqrt
+            | Op::Sin
+            | Op::Cos
+            | Op::Erf
+            | Op::Abs
+            | Op::Rsqrt
+            | Op::Floor
+            | Op::Round
+            | Op::Sign
+            | Op::Not
+            | Op::Reciprocal
+            | Op::Pow
+            | Op::Maximum
+            | Op::Minimum
+            | Op::Compare { .. }
+            | Op::Logical { .. }
+            | Op::Remainder
+            | Op::Cast { .. }
+            | Op::NoiseSchedule
+            | Op::LogMel { .. } => Class::Elementwise,
+            Op::Transpose { .. }
+            | Op::Reshape { .. }
+            | Op::Permute { .. }
+            | Op::Concat { .. }
+            | Op::Split { .. }
+            | Op::Chunk { .. }
+            | Op::Interpolate { .. }
+            | Op::PixelShuffle { .. }
+            | Op::PixelUnshuffle { .. }
+            | Op::Unpatchify
+            | Op::Slice { .. }
+            | Op::Pad { .. }
+            | Op::Expand { .. }
+            | Op::Flatten { .. }
+            | Op::Unflatten { .. }
+            | Op::Squeeze { .. }
+            | Op::Unsqueeze { .. }
+            | Op::Tile { .. }
+            | Op::RepeatEach { .. }
+            | Op::Flip { .. } => Class::Layout,
+            Op::TokenEmbed
+            | Op::Gather { .. }
+            | Op::GatherElements { .. }
+            | Op::Select
+            | Op::TopK { .. }
+            | Op::Argmax { .. }
             | Op::NonMaxSuppression { .. } => Class::Index,
             Op::Reduce { .. } | Op::CumSum { .. } | Op::Pool { .. } => Class::Reduce,
-            Op::KvCache { .. } | Op::KvCompress { .. } | Op::KvDecompress { .. } => Class::Cache,
+            Op::KvCache | Op::KvCompress { .. } | Op::KvDecompress { .. } => Class::Cache,
             Op::Sample { .. } | Op::RandomNormal { .. } => Class::Random,
             Op::Constant { .. } | Op::Size { .. } | Op::Iota { .. } => Class::Constant,
             Op::HostCall { .. } => Class::Host,

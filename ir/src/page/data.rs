@@ -23,6 +23,7 @@ use crate::ops::Effect;
 use crate::{Graph, NodeId, NodeKind, Op, OpInfo, Value as GraphValue};
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
 
 /// Longer attributes, as of constants, are cut in a page.
 const LONGEST_ATTRIBUTE: usize = 400;
@@ -64,17 +65,26 @@ impl Numbers {
     }
 }
 
-/// A graph for a page.
-pub(super) fn graph(tree: &Tree<'_>, about: &About) -> Value {
+/// Appends a graph for a page. Nodes are written one by one: as a tree of values they would take many times
+/// the memory of their text.
+pub(super) fn graph(tree: &Tree<'_>, about: &About, out: &mut String) {
     let numbers = Numbers::of(tree);
     let mut writer = Writer { tree, about, numbers, ops: IndexMap::new(), types: IndexMap::new() };
-    let mut nodes: Vec<Value> = (0..tree.listing.len()).map(|place| writer.operation(place)).collect();
+    let mut first = true;
+    let mut put = |node: Value| {
+        out.push_str(if std::mem::take(&mut first) { "{\"nodes\":[" } else { "," });
+        let _ = write!(out, "{node}");
+    };
+    (0..tree.listing.len()).for_each(|place| put(writer.operation(place)));
     let graph = tree.listing.graph;
-    nodes.extend(graph.inputs().map(|(name, value)| writer.leaf("input", name, value)));
-    nodes.extend(graph.weights().map(|(name, value)| writer.leaf("weight", name, value)));
-    nodes.extend(graph.outputs().map(|(name, value)| writer.output(name, value)));
+    graph.inputs().for_each(|(name, value)| put(writer.leaf("input", name, value)));
+    graph.weights().for_each(|(name, value)| put(writer.leaf("weight", name, value)));
+    graph.outputs().for_each(|(name, value)| put(writer.output(name, value)));
     let Writer { ops, types, .. } = writer;
-    json!({
+    if first {
+        out.push_str("{\"nodes\":[");
+    }
+    let rest = json!({
         "title": about.title,
         "subtitle": about.subtitle,
         "head": Counts::of(&tree.listing).lines(),
@@ -82,9 +92,9 @@ pub(super) fn graph(tree: &Tree<'_>, about: &About) -> Value {
         "classes": Class::ALL.map(|c| json!({ "key": c.key(), "label": c.label() })),
         "ops": ops.into_values().collect::<Vec<_>>(),
         "types": types.into_keys().collect::<Vec<_>>(),
-        "nodes": nodes,
         "groups": groups(tree),
-    })
+    });
+    let _ = write!(out, "],{}", rest.to_string().trim_start_matches('{'));
 }
 
 struct Writer<'a, 'g> {

@@ -69,9 +69,7 @@ impl Sides<'_, '_> {
             Change::Operation { left, right } => {
                 ("operation".to_owned(), Some((*left).to_owned()), Some((*right).to_owned()))
             }
-            Change::Attribute { field, left, right } => {
-                ((*field).to_owned(), Some(left.clone()), Some(right.clone()))
-            }
+            Change::Attribute { field, left, right } => ((*field).to_owned(), Some(left.clone()), Some(right.clone())),
             Change::Operand { number, left, right, .. } => {
                 (format!("operand {number}"), self.label(0, *left), self.label(1, *right))
             }

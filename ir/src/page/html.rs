@@ -1,16 +1,16 @@
 //! The file: assets and data put together.
 
-use serde_json::Value;
-
 const CSS: &str = include_str!("assets/page.css");
 const BODY: &str = include_str!("assets/body.html");
 /// In the order in which they need each other.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("vendor/dagre.min.js"),
     include_str!("assets/model.js"),
     include_str!("assets/fold.js"),
     include_str!("assets/layout.js"),
+    include_str!("assets/scene.js"),
     include_str!("assets/paint.js"),
+    include_str!("assets/input.js"),
     include_str!("assets/view.js"),
     include_str!("assets/panel.js"),
     include_str!("assets/search.js"),
@@ -21,14 +21,14 @@ const SCRIPTS: [&str; 10] = [
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// A page of this title with these data.
-pub(super) fn page(title: &str, data: &Value) -> String {
+pub(super) fn page(title: &str, data: &str) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     out.push_str(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"));
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     out.push_str(&format!("<title>{}</title>\n<style>\n{CSS}</style>\n</head>\n", text(title)));
     out.push_str(BODY);
     out.push_str("<script type=\"application/json\" id=\"data\">");
-    out.push_str(&embedded(data));
+    embed(data, &mut out);
     out.push_str("</script>\n");
     for script in SCRIPTS {
         // A map of the library's source would be looked for beside the page.
@@ -43,20 +43,16 @@ pub(super) fn page(title: &str, data: &Value) -> String {
 
 /// JSON that stands in a script element: no `<`, so that no name in it closes the element or opens a
 /// comment, and none of the characters that end lines in some languages and not in others.
-fn embedded(data: &Value) -> String {
-    let json = data.to_string();
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            c => out.push(c),
-        }
+fn embed(json: &str, out: &mut String) {
+    out.reserve(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        out.push_str(&rest[..at]);
+        let c = rest[at..].chars().next().unwrap_or_default();
+        out.push_str(&format!("\\u{:04x}", c as u32));
+        rest = &rest[at + c.len_utf8()..];
     }
-    out
+    out.push_str(rest);
 }
 
 /// Text in an element or an attribute.

@@ -18,7 +18,7 @@ pub use about::{About, Remark, Source};
 use crate::Graph;
 use crate::diff::Diff;
 use crate::dump::{Listing, Tree};
-use serde_json::json;
+use serde_json::Value;
 
 /// A page that shows `graph`: layers fold, nodes tell their types, attributes, weights and remarks, and a
 /// search finds them.
@@ -32,7 +32,10 @@ use serde_json::json;
 /// ```
 pub fn graph(graph: &Graph, about: &About) -> String {
     let tree = tree(graph, about);
-    html::page(&about.title, &json!({ "kind": "graph", "graphs": [data::graph(&tree, about)] }))
+    let mut data = String::from("{\"graphs\":[");
+    data::graph(&tree, about, &mut data);
+    data.push_str("]}");
+    html::page(&about.title, &data)
 }
 
 /// A page that shows two graphs side by side, with what was removed, added and changed from left to right:
@@ -40,12 +43,13 @@ pub fn graph(graph: &Graph, about: &About) -> String {
 pub fn diff(left: &Graph, right: &Graph, difference: &Diff, about_left: &About, about_right: &About) -> String {
     let (l, r) = (tree(left, about_left), tree(right, about_right));
     let title = format!("{} ↔ {}", about_left.title, about_right.title);
-    let data = json!({
-        "kind": "diff",
-        "title": title,
-        "graphs": [data::graph(&l, about_left), data::graph(&r, about_right)],
-        "diff": diff::difference(&l, &r, difference),
-    });
+    let mut data = String::from("{\"graphs\":[");
+    data::graph(&l, about_left, &mut data);
+    data.push(',');
+    data::graph(&r, about_right, &mut data);
+    data.push_str(&format!("],\"title\":{},\"diff\":", Value::from(title.as_str())));
+    data.push_str(&diff::difference(&l, &r, difference).to_string());
+    data.push('}');
     html::page(&title, &data)
 }
 

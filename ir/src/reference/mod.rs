@@ -5,7 +5,7 @@ use crate::{Effect, OpInfo};
 use std::fmt::Write as _;
 
 /// Headings by the first tag that stands under them.
-const SECTIONS: [(u16, &str); 12] = [
+const SECTIONS: [(u16, &str); 13] = [
     (0, "Products, arithmetic and layout"),
     (20, "Attention, caches and positions"),
     (40, "Normalisation"),
@@ -18,6 +18,7 @@ const SECTIONS: [(u16, &str); 12] = [
     (180, "Fused operations"),
     (199, "Selection"),
     (200, "Our additions"),
+    (300, "Fused by the compiler"),
 ];
 
 /// The page in Markdown; the same text for the same table.

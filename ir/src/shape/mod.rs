@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod convolution;
 pub(crate) mod detection;
 pub(crate) mod elementwise;
+pub(crate) mod fused;
 pub(crate) mod host;
 pub(crate) mod index;
 pub(crate) mod layout;

@@ -47,7 +47,8 @@ impl Plan {
         while !ready.is_empty() {
             let i = ready.swap_remove(pick(ready.len()) % ready.len());
             let item = &self.items[i];
-            let operands: Vec<Value> = item.operands.iter().map(|o| made[o.0].as_ref().unwrap()[o.1 as usize]).collect();
+            let operands: Vec<Value> =
+                item.operands.iter().map(|o| made[o.0].as_ref().unwrap()[o.1 as usize]).collect();
             let values = match &item.kind {
                 NodeKind::Input(name) => vec![graph.input(name, item.results[0].clone()).unwrap()],
                 NodeKind::Weight(name) => vec![graph.weight(name, item.results[0].clone()).unwrap()],
@@ -60,7 +61,7 @@ impl Plan {
             if let (NodeKind::Op(_), Some(&value)) = (&item.kind, values.first()) {
                 match &item.name {
                     Some(name) if names => graph.name(value, name.clone()),
-                    Some(_) | None if !names && i % 3 == 0 => graph.name(value, format!("t{}", (i * 7919) % 1009)),
+                    Some(_) | None if !names && i.is_multiple_of(3) => graph.name(value, format!("t{}", (i * 7919) % 1009)),
                     Some(_) | None => {}
                 }
             }
@@ -76,6 +77,18 @@ impl Plan {
             graph.output(name, made[*i].as_ref().unwrap()[*port as usize]).unwrap();
         }
         graph
+    }
+
+    /// Whether an item depends on another, or is it.
+    pub fn needs(&self, item: usize, other: usize) -> bool {
+        let mut seen = vec![false; self.items.len()];
+        let mut open = vec![item];
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut seen[at], true) {
+                open.extend(self.items[at].operands.iter().map(|o| o.0));
+            }
+        }
+        seen[other]
     }
 
     /// As it is.
@@ -103,7 +116,11 @@ impl Plan {
     /// Takes an operation out: its readers read its first operand.
     pub fn remove(&mut self, at: usize) {
         let first = self.items[at].operands[0];
-        let redirect = |o: &mut (usize, u32)| if o.0 == at { *o = first };
+        let redirect = |o: &mut (usize, u32)| {
+            if o.0 == at {
+                *o = first
+            }
+        };
         self.items.iter_mut().flat_map(|i| &mut i.operands).for_each(redirect);
         self.outputs.iter_mut().filter(|o| o.1 == at).for_each(|o| (o.1, o.2) = first);
         self.items.remove(at);

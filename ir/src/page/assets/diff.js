@@ -4,6 +4,12 @@
  * Two graphs side by side: which nodes are partners, what differs, and the list of differences.
  */
 
+/** So many entries are listed, and folds open at so many of them. */
+const MOST_ENTRIES = 500;
+const MOST_UNFOLDED = 100;
+/** So many nodes without a partner colour the groups where they would be. */
+const MOST_GAPS = 2000;
+
 class Difference {
   constructor(data, models) {
     this.models = models;
@@ -61,6 +67,13 @@ class Difference {
       const group = model.groups[id];
       out.set(id, n === group.to - group.from ? state : "changed");
     }
+    // What is gone on one side has left a gap in a group of the other.
+    const gone = side ? "removed" : "added";
+    const missing = [...this.state[1 - side]].filter(([, state]) => state === gone).slice(0, MOST_GAPS);
+    for (const [id] of missing) {
+      const near = this.nearest(1 - side, id);
+      if (near) for (const group of model.around(near.id)) if (!out.has(group.id)) out.set(group.id, "changed");
+    }
     return out;
   }
 
@@ -102,7 +115,7 @@ class Difference {
   unfold(views) {
     views.forEach((view, side) => {
       view.fold.closeAll();
-      for (const entry of [...this.entries].reverse()) {
+      for (const entry of this.entries.slice(0, MOST_UNFOLDED).reverse()) {
         const first = entry.spots[0]?.[side] ?? [];
         for (const id of first.slice(0, 8)) view.fold.reveal(this.models[side].around(this.#shown(side, id)));
       }
@@ -144,7 +157,7 @@ class DifferencePanel {
     sides.append(element("b", "removed", models[0].title), " → ", element("b", "added", models[1].title));
     head.append(sides);
     const list = element("ol", "entries");
-    entries.forEach((entry, at) => {
+    entries.slice(0, MOST_ENTRIES).forEach((entry, at) => {
       const item = element("li");
       const row = button("", () => this.show(at), `entry ${tone(entry.kind)}`);
       row.append(element("b", "", entry.kind), element("span", "", entry.text));
@@ -152,6 +165,7 @@ class DifferencePanel {
       item.append(row);
       list.append(item);
     });
+    if (entries.length > MOST_ENTRIES) list.append(element("li", "doc", `and ${entries.length - MOST_ENTRIES} more, by n and p`));
     const note = element("p", "doc", "n and p go to the next and the previous difference. A node that is selected on one side has its partner in the middle of the other.");
     this.panel.show(head, list, note);
   }
@@ -163,8 +177,10 @@ class DifferencePanel {
     this.at = (at + entries.length) % entries.length;
     const entry = entries[this.at];
     const place = entry.spots[spot] ?? [[], []];
+    history.replaceState(null, "", `#difference=${this.at + 1}`);
+    const scale = this.#scale();
     place.forEach((nodes, side) => {
-      if (nodes.length) this.views[side].selectNode(this.difference.models[side].nodes[nodes[0]], { quiet: true });
+      if (nodes.length) this.views[side].selectNode(this.difference.models[side].nodes[nodes[0]], { quiet: true, scale });
     });
     place.forEach((nodes, side) => {
       const other = place[1 - side];
@@ -198,12 +214,17 @@ class DifferencePanel {
     this.show(this.at < 0 && by < 0 ? -1 : this.at + by);
   }
 
+  /** One scale for both views: the larger, readable one. */
+  #scale() {
+    return Math.max(0.8, Math.min(1.4, ...this.views.map((view) => view.scale)));
+  }
+
   /** Moves the other view to the partner of a node. */
   follow(side, id) {
     const other = this.views[1 - side];
     const near = this.difference.nearest(side, id);
     if (!near) return;
-    const box = other.selectNode(this.difference.models[1 - side].nodes[near.id], { quiet: true });
+    const box = other.selectNode(this.difference.models[1 - side].nodes[near.id], { quiet: true, scale: this.#scale() });
     if (box && !near.exact) other.select(null, { quiet: true });
   }
 
@@ -213,6 +234,7 @@ class DifferencePanel {
     const state = difference.state[side].get(node.id);
     const partner = difference.partner[side].get(node.id);
     const out = [this.#back()];
+    if (entries.length > MOST_ENTRIES) list.append(element("li", "doc", `and ${entries.length - MOST_ENTRIES} more, by n and p`));
     const note = element("p", `state ${state === "follows" ? "" : (state ?? "")}`);
     note.textContent =
       state === "removed" ? "only in the left graph" : state === "added" ? "only in the right graph" : state === "changed" ? "changed" : state === "follows" ? "reads what has changed" : "the same on both sides";

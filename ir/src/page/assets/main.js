@@ -27,6 +27,7 @@ function start() {
   const panel = new Panel(byId("panel"), {
     go: (model, node) => viewOf(model).selectNode(node),
     goGroup: (model, group) => viewOf(model).selectGroup(group),
+    find: (text) => app.search.ask(text),
     unfold: (model, group, how) => {
       const view = viewOf(model);
       view.refold(group, () => view.fold.setOpen(group, how));
@@ -101,7 +102,9 @@ function start() {
   views.forEach((view) => view.home(false));
 
   const follow = (glide) => {
-    const name = new URLSearchParams(location.hash.slice(1)).get("node");
+    const asked = new URLSearchParams(location.hash.slice(1));
+    if (differences && asked.has("difference")) return differences.show(Number(asked.get("difference")) - 1);
+    const name = asked.get("node");
     if (name === null) return;
     const id = models[0].find(name) ?? models[0].find(`%${name}`);
     if (id !== undefined) views[0].selectNode(models[0].nodes[id], { glide });

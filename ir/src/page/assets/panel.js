@@ -27,9 +27,9 @@ function documented(text) {
 }
 
 class Panel {
-  /** `go(node)` and `goGroup(group)` follow links; `unfold(group, how)` folds. */
-  constructor(root, { go, goGroup, unfold }) {
-    Object.assign(this, { root, go, goGroup, unfold });
+  /** `go(node)` and `goGroup(group)` follow links; `unfold(group, how)` folds, `find(text)` searches. */
+  constructor(root, { go, goGroup, unfold, find }) {
+    Object.assign(this, { root, go, goGroup, unfold, find });
   }
 
   show(...parts) {
@@ -87,9 +87,28 @@ class Panel {
       this.#section("Graph", facts),
       this.#section("Inputs", list("input")),
       this.#section("Outputs", list("output")),
+      this.#section("Remarks", this.#passes(model)),
       this.#section("Groups", groups),
       this.#keys(),
     );
+  }
+
+  /** How often each pass did something and did not; a click finds where. */
+  #passes(model) {
+    const passes = new Map();
+    for (const node of model.nodes)
+      for (const [pass, applied] of node.remarks) {
+        const sum = passes.get(pass) ?? { applied: 0, missed: 0 };
+        sum[applied ? "applied" : "missed"] += 1;
+        passes.set(pass, sum);
+      }
+    return [...passes].map(([pass, { applied, missed }]) => {
+      const row = element("div", "value");
+      row.append(button(pass, () => this.find(pass), "link"));
+      if (applied) row.append(element("span", "type applied", `${applied} applied`));
+      if (missed) row.append(element("span", "type missed", `${missed} missed`));
+      return row;
+    });
   }
 
   #keys() {

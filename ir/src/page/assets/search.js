@@ -1,7 +1,7 @@
 "use strict";
 
 /*
- * Search over operations, values, weights, element types and groups. All words of the query must occur.
+ * Search over operations, values, weights, element types, remarks and groups. All words of the query must occur.
  */
 
 /** Longer lists are cut; all hits are walked through and marked still. */
@@ -25,6 +25,7 @@ class SearchIndex {
       if ((node.kind === "weight" && model.readers[node.id].length) || !keep(node)) continue;
       const weights = model.weights(node);
       const words = [node.title, ...node.names, ...node.types.map(dtype), ...node.types];
+      for (const [pass, applied] of node.remarks) words.push(pass, applied ? "applied" : "missed");
       for (const weight of weights) words.push(weight.title, dtype(weight.types[0] ?? ""));
       this.entries.push({ side, model, node, text: words.join("\n").toLowerCase(), title: node.title });
     }
@@ -66,6 +67,13 @@ class Search {
     this.mark(this.hits);
     /** Milliseconds that the last search took, list included. */
     this.took = performance.now() - start;
+  }
+
+  /** Searches for a text as if it were typed. */
+  ask(text) {
+    this.field.value = text;
+    this.field.focus();
+    this.run();
   }
 
   #open(open) {

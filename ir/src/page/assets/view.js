@@ -1,7 +1,7 @@
 "use strict";
 
 /*
- * One graph on one canvas: what is in sight, what is selected, and how mouse, fingers and keys move it.
+ * One graph on one canvas: what is in sight, what is folded, what is selected.
  */
 
 const MIN_SCALE = 0.02;
@@ -25,7 +25,7 @@ class GraphView extends EventTarget {
     this.tintGroup = null;
     this.retheme();
     this.rebuild();
-    this.#listen();
+    new Input(this);
     new ResizeObserver(() => this.#resize()).observe(holder);
     this.#resize();
     this.fit(false);
@@ -195,8 +195,7 @@ class GraphView extends EventTarget {
   }
 
   /** Moves a box to the middle. */
-  centre(box, glide = true) {
-    const scale = Math.max(this.scale, 0.8);
+  centre(box, glide = true, scale = Math.max(this.scale, 0.8)) {
     const high = Math.min(box.h, (this.h / scale) * 0.8);
     this.go({ scale, x: box.x + box.w / 2 - this.w / 2 / scale, y: box.y + high / 2 - this.h / 2 / scale }, glide);
   }
@@ -268,7 +267,7 @@ class GraphView extends EventTarget {
   }
 
   /** Selects a node, unfolding what is around it. */
-  selectNode(node, { centre = true, quiet = false, glide = true } = {}) {
+  selectNode(node, { centre = true, quiet = false, glide = true, scale } = {}) {
     // A weight is shown at what reads it.
     let shown = node;
     this.touched = true;
@@ -283,7 +282,7 @@ class GraphView extends EventTarget {
     const box = this.scene.boxOf[shown.id];
     if (!box) return null;
     this.selected = box;
-    if (centre) this.centre(box, glide);
+    if (centre) this.centre(box, glide, scale);
     this.draw();
     if (!quiet) this.dispatchEvent(new CustomEvent("select", { detail: node === shown ? box : { node, kind: "weight" } }));
     return box;
@@ -317,115 +316,5 @@ class GraphView extends EventTarget {
       else if (p.x > from - 10 && p.x <= from + width / 2) part = "previous";
     }
     return { box: found, part };
-  }
-
-  // Input.
-
-  #point(event) {
-    const box = this.canvas.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  }
-
-  #listen() {
-    const { canvas } = this;
-    const fingers = new Map();
-    let moved = 0;
-    let spread = 0;
-    canvas.addEventListener("pointerdown", (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      fingers.set(event.pointerId, this.#point(event));
-      moved = 0;
-      spread = this.#spread(fingers);
-      this.gliding = null;
-      this.#touch();
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      const now = this.#point(event);
-      const before = fingers.get(event.pointerId);
-      if (!before) return this.#hover(now, event);
-      fingers.set(event.pointerId, now);
-      moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
-      if (fingers.size === 1) {
-        if (moved > 3) {
-          canvas.classList.add("dragging");
-          this.pan(before.x - now.x, before.y - now.y);
-        }
-        return;
-      }
-      const wide = this.#spread(fingers);
-      const [a, b] = [...fingers.values()];
-      if (spread > 0 && wide > 0) this.zoom(wide / spread, { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 }, false);
-      spread = wide;
-    });
-    const up = (event) => {
-      const single = fingers.size === 1;
-      fingers.delete(event.pointerId);
-      canvas.classList.remove("dragging");
-      if (event.type === "pointerup" && single && moved <= 3) this.#click(this.#point(event));
-    };
-    canvas.addEventListener("pointerup", up);
-    canvas.addEventListener("pointercancel", up);
-    canvas.addEventListener("pointerleave", () => this.#hover(null));
-    canvas.addEventListener("dblclick", (event) => {
-      const found = this.at(this.#point(event));
-      if (found?.box.group && found.part === "body") this.toggle(found.box.group);
-    });
-    canvas.addEventListener(
-      "wheel",
-      (event) => {
-        event.preventDefault();
-        this.#touch();
-        const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
-        // A pinch on a touch pad arrives as a wheel with the control key.
-        if (event.shiftKey) return this.pan((event.deltaX || event.deltaY) * unit, 0);
-        const speed = event.ctrlKey ? 0.01 : 0.0016;
-        const by = Math.max(-120, Math.min(120, event.deltaY * unit));
-        this.zoom(Math.exp(-by * speed), this.#point(event), false);
-      },
-      { passive: false },
-    );
-    const jump = (event) => {
-      if (event.buttons !== 1 || !this.mapFrame) return;
-      const box = this.map.getBoundingClientRect();
-      const { s, left, top } = this.mapFrame;
-      const [x, y] = [(event.clientX - box.left - left) / s, (event.clientY - box.top - top) / s];
-      this.#touch();
-      this.go({ x: x - this.w / 2 / this.scale, y: y - this.h / 2 / this.scale }, false);
-    };
-    this.map.addEventListener("pointerdown", jump);
-    this.map.addEventListener("pointermove", jump);
-  }
-
-  #touch() {
-    this.touched = true;
-    this.dispatchEvent(new Event("touched"));
-  }
-
-  #spread(fingers) {
-    if (fingers.size < 2) return 0;
-    const [a, b] = [...fingers.values()];
-    return Math.hypot(a.x - b.x, a.y - b.y);
-  }
-
-  #hover(point, event) {
-    const found = point && this.at(point);
-    const box = found?.box ?? null;
-    this.canvas.style.cursor = !box || (box.kind === "container" && found.part === "body") ? "" : "pointer";
-    const plain = box?.kind === "container" ? null : box;
-    if (plain !== this.hovered) {
-      this.hovered = plain;
-      this.draw();
-    }
-    this.dispatchEvent(new CustomEvent("hover", { detail: plain && { box: plain, x: event.clientX, y: event.clientY } }));
-  }
-
-  #click(point) {
-    const found = this.at(point);
-    if (!found) return this.select(null);
-    const { box, part } = found;
-    if (part === "toggle") return this.toggle(box.group);
-    if (part === "next") return this.step(box.group, 1);
-    if (part === "previous") return this.step(box.group, -1);
-    this.select(box);
   }
 }
