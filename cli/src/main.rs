@@ -33,7 +33,7 @@ enum Command {
     Inspect(commands::inspect::Inspect),
     Compile(commands::compile::Compile),
     Check(commands::check::Check),
-    Diff(commands::diff::Diff),
+    Diff(Box<commands::diff::Diff>),
     Dump(commands::dump::Dump),
     Pack(commands::tools::Pack),
     Cat(commands::tools::Cat),
