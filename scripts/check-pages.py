@@ -32,6 +32,23 @@ SEARCH_MS = 200
 FRAME_MS = 50
 BIG = 250  # layers of 20 operations
 
+# Edges that pass through a box beside their ends, sampled along their curves.
+CROSSED = """() => tallow.views.flatMap((v) => v.scene.edges.filter((e) => !e.tag).flatMap((e) => {
+  const others = e.container.children.filter((c) => c !== e.from && c !== e.to);
+  for (let i = 1; i < e.points.length; i++) {
+    const [a, b] = [e.points[i - 1], e.points[i]];
+    const middle = (a.y + b.y) / 2;
+    for (let t = 0; t <= 1; t += 0.1) {
+      const u = 1 - t;
+      const x = u * u * u * a.x + 3 * u * u * t * a.x + 3 * u * t * t * b.x + t * t * t * b.x;
+      const y = u * u * u * a.y + 3 * u * u * t * middle + 3 * u * t * t * middle + t * t * t * b.y;
+      const hit = others.find((c) => x > c.x + 1 && x < c.x + c.w - 1 && y > c.y + 1 && y < c.y + c.h - 1);
+      if (hit) return [[e.from, e.to, hit].map((box) => box?.title ?? box?.group?.label)];
+    }
+  }
+  return [];
+}))"""
+
 # Where a box is on the screen. The test of a box is put into the text: the page's policy forbids to evaluate one there.
 SPOT = """() => {
   const v = tallow.views[VIEW];
@@ -142,6 +159,10 @@ class Check:
             )
             self.that(overlaps == [], f"{name}: boxes lie on each other: {overlaps[:3]}")
             self.shot(page, name)
+            if page.evaluate("tallow.models[0].operations") < 2000:
+                page.evaluate("tallow.views.forEach((v) => v.all('open'))")
+                crossed = page.evaluate(CROSSED)
+                self.that(crossed == [], f"{name}: edges pass through boxes: {crossed[:3]}")
             page.context.close()
 
     def dump(self):

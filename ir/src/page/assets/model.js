@@ -171,7 +171,8 @@ class Model {
   detail(node) {
     const weights = this.weights(node);
     if (weights.length) {
-      const first = weights[0];
+      // Matrices tell more than gains and biases.
+      const first = weights.find((weight) => (weight.types[0] ?? "").includes(", ")) ?? weights[0];
       const parts = first.title.split(".");
       const last = parts.pop();
       const name = last === "weight" && parts.length ? parts.pop() : parts.length ? `${parts.pop()}.${last}` : last;
