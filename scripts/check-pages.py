@@ -32,6 +32,25 @@ SEARCH_MS = 200
 FRAME_MS = 50
 BIG = 250  # layers of 20 operations
 
+# Names that would be markup or break lines, right-to-left ones, very long ones; outputs that are weights and inputs;
+# a value that is read twice, and one that nothing reads.
+LONG = "a.very.long.module.path." * 20 + "weight"
+STRANGE = f"""graph {{
+  input %"</script><script>alert(1)</script>": f32[S, 4]
+  weight %w = "<img src=x onerror=alert(1)>": f32[4]
+  weight %l = "{LONG}": f32[4]
+  weight %r = "שלום ‮": f32[4]
+  %"<!--": f32[S, 4] = Add(%"</script><script>alert(1)</script>", %w)
+  %"--><b>bold</b>": f32[S, 4] = Mul(%"<!--", %"<!--")
+  %2: f32[S, 4] = Add(%"--><b>bold</b>", %l)
+  %"]]>": f32[S, 4] = Add(%2, %r)
+  %unread: f32[S, 4] = Relu(%2)
+  output "<script>" = %"]]>"
+  output weight = %w
+  output input = %"</script><script>alert(1)</script>"
+}}
+"""
+
 # Edges that pass through a box beside their ends, sampled along their curves.
 CROSSED = """() => tallow.views.flatMap((v) => v.scene.edges.filter((e) => !e.tag).flatMap((e) => {
   const others = e.container.children.filter((c) => c !== e.from && c !== e.to);
@@ -69,7 +88,14 @@ def pages(folder):
     edited = folder / "edited.txt"
     translator = ROOT / "tests/graphs/translator/graph.txt"
     edited.write_text(translator.read_text().replace("= Gelu(%v26) { approximate = false }", "= Relu(%v26)"))
+    strange = folder / "strange.txt"
+    strange.write_text(STRANGE)
+    nothing = folder / "nothing.txt"
+    nothing.write_text("graph {\n}\n")
     wanted = {
+        "strange": [strange],
+        "nothing": [nothing],
+        "strange-diff": [strange, nothing],
         **{graph.parent.name: [graph] for graph in graphs},
         "decoder": ["28"],
         "big": [str(BIG)],

@@ -92,6 +92,7 @@ function arrange(container, edges) {
     for (const p of points) [left, right] = [Math.min(left, p.x), Math.max(right, p.x)];
     if (width) [left, right] = [Math.min(left, x - width / 2), Math.max(right, x + width / 2)];
   }
+  if (!spots.length) [left, top, right, bottom] = [0, 0, 60, 0];
   const [padX, padTop, padBottom] = container.group ? [PAD, HEADER + 14, container.outs.size ? 24 : PAD] : [40, 40, 40];
   const move = (p) => ({ x: p.x - left + padX, y: p.y - top + padTop });
   const size = { w: right - left + 2 * padX, h: bottom - top + padTop + padBottom };
