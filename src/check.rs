@@ -1,8 +1,10 @@
 //! Checks of a model: whether what can run it agrees, and whether its tensors are all read.
 
-use crate::compiled;
-use crate::{Error, Result};
+use crate::numeric::{self, Given, Side};
+use crate::{Error, Opened, Result, compiled};
 use std::collections::HashSet;
+use std::sync::Arc;
+use tallow_executor::{CacheType, Engine, ProgramOptions};
 use tallow_format::ModelFile;
 use tallow_frontends::program::Module;
 use tallow_frontends::program::diagnostic::Lines;
@@ -24,6 +26,25 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The ways that a model has.
+    fn of(file: &ModelFile) -> Vec<Origin> {
+        let family = families::canonical_type(file.config().model_type()).is_some();
+        let ways = [
+            (Origin::Section, file.graph().is_some()),
+            (Origin::Family, family),
+            (Origin::Program, file.program().is_some()),
+        ];
+        ways.into_iter().filter(|(_, has)| *has).map(|(origin, _)| origin).collect()
+    }
+
+    fn path(self) -> crate::Path {
+        match self {
+            Origin::Section => crate::Path::Graph,
+            Origin::Family => crate::Path::Family,
+            Origin::Program => crate::Path::Program,
+        }
+    }
+
     /// As messages say it.
     pub fn name(self) -> &'static str {
         match self {
@@ -116,6 +137,59 @@ pub fn check(file: &ModelFile) -> Result<Report> {
     let comparisons = compare(file, &ways)?;
     let unread = unread(file, &ways);
     Ok(Report { ways, comparisons, unread })
+}
+
+/// Two computations of a model that were run on the same inputs.
+pub struct Agreement {
+    /// The ways.
+    pub origins: [Origin; 2],
+    /// What was compared, for people: `family, raw` with `family, compiled`.
+    pub of: [String; 2],
+    /// How their numbers agree.
+    pub report: numeric::Report,
+}
+
+impl Agreement {
+    /// Whether both are forms of one graph, so that other numbers are a fault of the compiler.
+    pub fn between_forms(&self) -> bool {
+        self.origins[0] == self.origins[1]
+    }
+
+    /// Whether one of the ways is the program.
+    pub fn of_program(&self) -> bool {
+        self.origins.contains(&Origin::Program)
+    }
+}
+
+/// Runs a model on the same inputs in all its forms: the graph of each way, compiled for the CPU, against its raw form in
+/// the plain interpreter; and the raw forms of all ways against each other.
+///
+/// # Errors
+/// A way that gives no graph; inputs that do not fit; what fails while a graph runs.
+pub fn agreements(file: &Arc<ModelFile>, given: &Given) -> Result<Vec<Agreement>> {
+    let side = |origin: Origin, engine: Engine| -> Result<Side> {
+        let mut opened = Opened::of_model(file.clone(), origin.path())?;
+        let form = if engine == Engine::Cpu { "compiled" } else { "raw" };
+        opened.label = format!("{}, {form}", origin.name());
+        // Rows of caches at full precision: what is asked is whether the computations are the same.
+        let options = ProgramOptions { engine, cache: CacheType::F32, ..ProgramOptions::default() };
+        Side::of_opened(opened, Some(file), options)
+    };
+    let mut out = Vec::new();
+    let mut first: Option<(Origin, Side)> = None;
+    for origin in Origin::of(file) {
+        let (raw, compiled) = (side(origin, Engine::Reference)?, side(origin, Engine::Cpu)?);
+        let mut pairs = vec![(origin, &raw, &compiled)];
+        pairs.extend(first.as_ref().map(|(of, first)| (*of, first, &raw)));
+        for (of, left, right) in pairs {
+            let inputs = numeric::inputs(&[left, right], given)?;
+            let report = numeric::compare(left, right, &numeric::pairs(left, right)?, &inputs, None)?;
+            let labels = [left.label().to_owned(), right.label().to_owned()];
+            out.push(Agreement { origins: [of, origin], of: labels, report });
+        }
+        first.get_or_insert((origin, raw));
+    }
+    Ok(out)
 }
 
 fn compare(file: &ModelFile, ways: &[Way]) -> Result<Vec<Comparison>> {

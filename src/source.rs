@@ -74,6 +74,16 @@ impl Written {
     }
 }
 
+impl Opened {
+    /// The graph of an opened model.
+    ///
+    /// # Errors
+    /// As [`Source::open`] for a model.
+    pub fn of_model(file: Arc<ModelFile>, from: GraphPath) -> Result<Opened> {
+        Source { from: Some(from), ..Source::default() }.open_model(file)
+    }
+}
+
 impl Source<'_> {
     /// Whether the path names a graph or a program, by its ending; else it is a model.
     pub fn is_model(&self) -> bool {

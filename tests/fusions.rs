@@ -362,7 +362,11 @@ fn attention_over_a_cache_is_what_its_parts_are() {
 
 #[test]
 fn cached_rows_do_not_depend_on_how_a_text_is_cut() {
-    for kind in attended().iter().filter(|kind| !kind.rope.as_ref().is_some_and(|r| r.contains("dynamic"))) {
+    // Frequencies that follow the length of a text, and keys that come after a query, make it another computation.
+    let cut = |kind: &Attended| {
+        !kind.rope.as_ref().is_some_and(|r| r.contains("dynamic")) && !kind.attention.contains("causal = false")
+    };
+    for kind in attended().into_iter().filter(cut) {
         let text = kind.text("f32", false);
         let graph = verify(text::parse(&format!("graph {{\n{text}\n}}")).unwrap()).unwrap();
         let program = program(&graph, Engine::Cpu, Stage::Target, CacheType::Auto);

@@ -1,6 +1,7 @@
 //! What the compiler did and what it did not, as text and as JSON.
 
 use crate::ui;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use tallow::compiler::{Optimised, Outcome, Remark};
 
@@ -26,6 +27,33 @@ pub fn text(made: &Optimised, colour: bool) -> String {
     }
     out.push_str(&passes(made));
     out
+}
+
+/// What was missed, alike places as one: how often, which pass, what and why, and where first.
+pub fn missed(made: &Optimised) -> String {
+    let mut kinds: Vec<(String, &Remark, usize)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for remark in &made.remarks {
+        let Outcome::Missed(why) = &remark.outcome else { continue };
+        // Layers differ in their numbers.
+        let key: String = format!("{}: {}: {why}", remark.pass, remark.what);
+        let key: String = key.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+        match known.get(&key) {
+            Some(&at) => kinds[at].2 += 1,
+            None => {
+                known.insert(key, kinds.len());
+                kinds.push((why.clone(), remark, 1));
+            }
+        }
+    }
+    if kinds.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["places", "pass", "missed", "why", "first at"].map(str::to_owned).to_vec()];
+    for (why, remark, count) in kinds {
+        rows.push(vec![count.to_string(), remark.pass.to_owned(), remark.what.clone(), why, remark.place.clone()]);
+    }
+    ui::table(&rows)
 }
 
 /// A table of the passes: patches, misses, nodes, milliseconds.

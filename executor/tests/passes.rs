@@ -145,8 +145,14 @@ impl Growth {
                 let shape = self.dice.of(&[[-1, n], [-1, 2], [2, -1], [-1, 4]]);
                 self.try_op(Op::Reshape { shape: shape.to_vec() }, &[x])?;
             }
-            11 => drop(self.try_op(Op::Unsqueeze { axes: vec![self.dice.below(rank + 1) as i64] }, &[x])?),
-            12 => drop(self.try_op(Op::Squeeze { axes: vec![self.dice.below(rank.max(1)) as i64] }, &[x])?),
+            11 => {
+                let axes = vec![self.dice.below(rank + 1) as i64];
+                self.try_op(Op::Unsqueeze { axes }, &[x])?;
+            }
+            12 => {
+                let axes = vec![self.dice.below(rank.max(1)) as i64];
+                self.try_op(Op::Squeeze { axes }, &[x])?;
+            }
             13 => drop(self.try_op(Op::Flatten { start: 0, end: -1 }, &[x])?),
             14 => {
                 let n = self.last(x)?;

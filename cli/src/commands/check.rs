@@ -2,13 +2,20 @@
 
 use crate::commands::compile::open;
 use crate::options::Reading;
+use crate::remarks;
 use crate::ui::{self, Ui};
 use anyhow::Result;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tallow::check::{Comparison, Report, Way, check};
+use std::sync::Arc;
+use tallow::Opened;
+use tallow::check::{self, Agreement, Comparison, Report, Way, check};
+use tallow::compiler::{Optimised, Options, optimise};
+use tallow::executor::Interpreter;
+use tallow::format::ModelFile;
+use tallow::numeric::Given;
 
 /// At most so many unread tensors are named.
 const NAMED: usize = 8;
@@ -20,6 +27,8 @@ const NAMED: usize = 8;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow check qwen.model\n  \
+    tallow check qwen.model --numeric --text \"Hello\"\n  \
+    tallow check qwen.model --remarks\n  \
     tallow check qwen.model --json")]
 pub struct Check {
     /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
@@ -28,6 +37,16 @@ pub struct Check {
     /// The graph section may be another computation than the family.
     #[arg(long)]
     allow: bool,
+    /// Run it too: compiled for the CPU against the raw graph in the plain interpreter, for each way and between
+    /// ways, all values on the same inputs.
+    #[arg(long)]
+    numeric: bool,
+    /// A text for the inputs; without it they are generated.
+    #[arg(long, value_name = "TEXT", requires = "numeric")]
+    text: Option<String>,
+    /// Tell what the compiler left alone in the graph that runs, and why.
+    #[arg(long)]
+    remarks: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -37,17 +56,68 @@ pub struct Check {
 
 impl Check {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
-        let file = open(self.model.as_deref(), &self.reading, ui)?;
+        let file = Arc::new(open(self.model.as_deref(), &self.reading, ui)?);
         let report = check(&file)?;
-        let wrong = report.is_wrong(self.allow);
+        let agreements = match self.numeric && report.ways.iter().all(|w| w.graph.is_ok()) {
+            true => check::agreements(&file, &Given { text: self.text.clone(), ..Given::default() })?,
+            false => Vec::new(),
+        };
+        let wrong = report.is_wrong(self.allow) || agreements.iter().any(|a| self.is_wrong(a));
+        let missed = if self.remarks { Some(compiled(&file)?) } else { None };
         let mut out = std::io::stdout().lock();
         if self.json {
-            writeln!(out, "{:#}", json(&report, wrong))?;
+            let mut object = json(&report, wrong);
+            if self.numeric {
+                object["numeric"] = agreements.iter().map(agreement_json).collect();
+            }
+            if let Some(made) = &missed {
+                object["remarks"] = remarks::json(made);
+            }
+            writeln!(out, "{object:#}")?;
         } else {
             write!(out, "{}", text(&report, self.allow))?;
+            for agreement in &agreements {
+                write!(out, "{}", agreement_text(agreement))?;
+            }
+            if let Some(made) = &missed {
+                match remarks::missed(made) {
+                    text if text.is_empty() => writeln!(out, "\nthe compiler missed nothing")?,
+                    text => write!(out, "\n{text}")?,
+                }
+            }
         }
         Ok(ExitCode::from(u8::from(wrong)))
     }
+
+    /// Whether numbers that differ are wrong: those of a program that is another computation are worth a warning alone.
+    fn is_wrong(&self, agreement: &Agreement) -> bool {
+        !agreement.report.is_within() && (agreement.between_forms() || !self.allow && !agreement.of_program())
+    }
+}
+
+/// What the compiler makes of the graph that runs.
+fn compiled(file: &Arc<ModelFile>) -> Result<Optimised> {
+    let opened = Opened::of_model(file.clone(), tallow::Path::Auto)?;
+    let options = Options { evaluate: Some(&Interpreter), ..Options::default() };
+    Ok(optimise(&opened.graph, &options).map_err(|e| tallow::Error::Executor(e.into()))?)
+}
+
+fn agreement_text(agreement: &Agreement) -> String {
+    let [left, right] = &agreement.of;
+    let report = &agreement.report;
+    match report.is_within() {
+        true => format!("{left} = {right}: {} values agree in numbers\n", report.values.len()),
+        false => format!("\n{}: {left} and {right} part in numbers\n{}\n", level(agreement), report.text(false)),
+    }
+}
+
+fn level(agreement: &Agreement) -> &'static str {
+    if agreement.between_forms() || !agreement.of_program() { "error" } else { "warning" }
+}
+
+fn agreement_json(agreement: &Agreement) -> serde_json::Value {
+    let [left, right] = &agreement.of;
+    serde_json::json!({ "left": left, "right": right, "report": agreement.report.json() })
 }
 
 fn text(report: &Report, allow: bool) -> String {

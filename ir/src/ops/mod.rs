@@ -7,7 +7,8 @@ mod table;
 pub use fused::CachedParts;
 pub use payload::{Payload, Reader, Real, Text};
 pub use table::{
-    Activation, Comparison, Connective, Interpolation, MelLog, MelScale, Op, PadMode, PoolMode, Reduction, Rotary, SampleMethod, Scaling,
+    Activation, Comparison, Connective, Interpolation, MelLog, MelScale, Op, PadMode, PoolMode, Reduction, Rotary,
+    SampleMethod, Scaling,
 };
 
 use crate::{RuleError, TensorType, shape::Context};

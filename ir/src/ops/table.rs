@@ -9,8 +9,8 @@ use super::payload::{Payload, Reader, Real, Text, choice};
 use super::{Effect, FieldInfo, OpInfo};
 use crate::DType;
 use crate::shape::{
-    attention, batch, convolution, detection, elementwise, host, index, layout, matrix, norm, other, random, recurrent,
-    fused, reduce, reshape, rope_multi, routing, select, sound,
+    attention, batch, convolution, detection, elementwise, fused, host, index, layout, matrix, norm, other, random,
+    recurrent, reduce, reshape, rope_multi, routing, select, sound,
 };
 use Effect::{Host, Pure, Random, State};
 

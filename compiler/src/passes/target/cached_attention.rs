@@ -52,6 +52,7 @@ fn fuse(body: &Body, cache: NodeId, cx: &Context<'_>) -> Guard<Patch> {
         (Some(a), Some(b)) if a.0 == b.0 => Some((a.0.clone(), [a.1, b.1])),
         _ => None,
     };
+    let norms_differ = norm.is_none() && (query.norm.is_some() || key.norm.is_some());
     if norm.is_none() {
         // Norms of one side, or of two kinds, stay where they are.
         query.stop_at_norm();
@@ -63,7 +64,7 @@ fn fuse(body: &Body, cache: NodeId, cx: &Context<'_>) -> Guard<Patch> {
     let parts =
         CachedParts { attention, norm: norm.as_ref().map(|n| n.0.clone()), rope: rope.as_ref().map(|r| r.0.clone()) };
     let op = parts.op().ok_or("the heads have other sizes than those that turn")?;
-    let mut patch = Patch::new(label(&parts));
+    let mut patch = Patch::new(label(&parts, norms_differ));
     let fail = |e: tallow_ir::RuleError| e.to_string();
     let mut operands = vec![query.source(body, &mut patch)?, key.source(body, &mut patch)?, Tap::from(v)];
     operands.extend(norm.iter().flat_map(|n| n.1).map(Tap::from));
@@ -79,12 +80,13 @@ fn fuse(body: &Body, cache: NodeId, cx: &Context<'_>) -> Guard<Patch> {
     Ok(patch)
 }
 
-fn label(parts: &CachedParts) -> String {
+fn label(parts: &CachedParts, norms_differ: bool) -> String {
     let mut steps = Vec::new();
     steps.extend(parts.norm.iter().map(|_| "norm of heads"));
     steps.extend(parts.rope.iter().map(|_| "rotary embedding"));
     steps.extend(["cache", "attention"]);
-    steps.join(", ")
+    let without = if norms_differ { "; the norms of queries and keys differ and stay" } else { "" };
+    steps.join(", ") + without
 }
 
 /// The one attention that reads all rows of the cache.
