@@ -234,7 +234,6 @@ class DifferencePanel {
     const state = difference.state[side].get(node.id);
     const partner = difference.partner[side].get(node.id);
     const out = [this.#back()];
-    if (entries.length > MOST_ENTRIES) list.append(element("li", "doc", `and ${entries.length - MOST_ENTRIES} more, by n and p`));
     const note = element("p", `state ${state === "follows" ? "" : (state ?? "")}`);
     note.textContent =
       state === "removed" ? "only in the left graph" : state === "added" ? "only in the right graph" : state === "changed" ? "changed" : state === "follows" ? "reads what has changed" : "the same on both sides";

@@ -106,7 +106,7 @@ function start() {
     if (differences && asked.has("difference")) return differences.show(Number(asked.get("difference")) - 1);
     const name = asked.get("node");
     if (name === null) return;
-    const id = models[0].find(name) ?? models[0].find(`%${name}`);
+    const id = models[0].find(visible(name)) ?? models[0].find(visible(`%${name}`));
     if (id !== undefined) views[0].selectNode(models[0].nodes[id], { glide });
     else live.textContent = `there is no node ${name}`;
   };
