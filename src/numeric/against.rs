@@ -37,8 +37,15 @@ impl References {
                 files.push(entry.map_err(io)?.path());
             }
             files.sort();
-            files.retain(|file| matches!(ending(file).as_str(), "npy" | "safetensors"));
+            files.retain(|file| is_values(file));
         } else {
+            std::fs::metadata(path).map_err(io)?;
+            if !is_values(path) {
+                return Err(Error::Usage(format!(
+                    "{}: holds no values; give a .safetensors or .npy file, or a folder of them",
+                    path.display()
+                )));
+            }
             files.push(path.to_owned());
         }
         let mut tensors: Vec<(String, Tensor)> = Vec::new();
@@ -106,6 +113,11 @@ fn read_file(file: &Path) -> Result<Vec<(String, Tensor)>> {
     let parsed = SafetensorsFile::parse(&bytes).map_err(fault)?;
     let names = parsed.names().into_iter();
     names.map(|name| parsed.tensor(&name).map(|t| (name, t)).map_err(|e| fault(e.to_string()))).collect()
+}
+
+/// Whether a file's ending is one of tensors.
+fn is_values(path: &Path) -> bool {
+    matches!(ending(path).as_str(), "npy" | "safetensors")
 }
 
 fn ending(path: &Path) -> String {
