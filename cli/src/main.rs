@@ -5,6 +5,7 @@
 //! file, 4 unsupported, 5 device or memory, 130 interrupted.
 
 mod commands;
+mod numeric;
 mod options;
 mod remarks;
 mod source;

@@ -4,6 +4,7 @@ use super::inputs::{Given, inputs};
 use super::lockstep::{Reference, Wanted, run};
 use super::measure::Measure;
 use super::modules::Modules;
+use super::pairs::compiled;
 use super::report::Report;
 use super::tolerance::{Other, Tolerances};
 use super::{Side, in_side};
@@ -136,21 +137,30 @@ pub fn against(
     inputs: &[(String, Tensor)],
     tolerance: Option<f64>,
 ) -> Result<Report> {
-    let graph = side.graph();
+    // Names are those of the graph as written; what the compiler fused has no value of its own.
+    let graph = side.source.graph();
     let modules = Modules::new(graph);
+    let kept = compiled(side);
     let mut stored = Stored { values: HashMap::new(), side };
     let mut unknown = Vec::new();
     let mut compared: HashSet<Value> = HashSet::new();
     let takes = |name: &str| graph.input_named(name).is_some();
     for (name, tensor) in references.tensors.iter().filter(|(name, _)| !takes(name)) {
-        match modules.resolve(name) {
-            Ok(value) => {
-                let instead = modules.alternative(value).filter(|_| graph.name_of(value) != Some(name));
-                compared.extend([Some(value), instead].into_iter().flatten());
-                stored.values.entry(value).or_default().push(Kept { name, tensor, instead });
+        let written = match modules.resolve(name) {
+            Ok(value) => value,
+            Err(why) => {
+                unknown.push((name.clone(), why));
+                continue;
             }
-            Err(why) => unknown.push((name.clone(), why)),
-        }
+        };
+        let Some(&value) = kept.get(&written) else {
+            unknown.push((name.clone(), "the graph that runs has no such value: it is fused or not needed".into()));
+            continue;
+        };
+        let instead = modules.alternative(written).filter(|_| graph.name_of(written) != Some(name));
+        let instead = instead.and_then(|v| kept.get(&v).copied());
+        compared.extend([Some(value), instead].into_iter().flatten());
+        stored.values.entry(value).or_default().push(Kept { name, tensor, instead });
     }
     if compared.is_empty() {
         let some: Vec<&str> = references.tensors.iter().map(|(name, _)| name.as_str()).take(5).collect();

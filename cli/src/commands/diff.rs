@@ -1,13 +1,15 @@
 //! `tallow diff`: what differs between two graphs.
 
+use crate::numeric::Numeric;
 use crate::options::GraphPath;
 use crate::source::{Own, SourceOptions, StageName, at_stage};
 use crate::ui::{self, Ui};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tallow::Error;
 use tallow::ir::diff::diff;
 use tallow::ir::verify::Verified;
 
@@ -23,22 +25,27 @@ const TROUBLE: u8 = 2;
 /// values, the order of nodes and what symbols are called make no difference; operations, attributes, the order of
 /// operands, types, weights, inputs and outputs do.
 ///
-/// Exit code 0 where the graphs are equal, 1 where they differ, 2 where something went wrong. With --quiet the exit code
-/// is the whole answer.
+/// With --numeric both run on the same inputs, and every value that they have in common is compared: the first operation
+/// out of tolerance is named. With --against there is only A, and its values are compared with those in files.
+///
+/// Exit code 0 where the graphs are equal, or all values within tolerance; 1 where they differ; 2 where something went
+/// wrong. With --quiet the exit code is the whole answer.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow diff old.model new.model\n  \
     tallow diff qwen.model decoder.rs\n  \
     tallow diff mine.model mine.model --left-path graph --right-path family\n  \
     tallow diff qwen.model qwen.model --right-stage target\n  \
-    tallow diff old.txt new.txt --json | jq '.entries[].text'")]
+    tallow diff old.txt new.txt --json | jq '.entries[].text'\n  \
+    tallow diff old.model new.model --numeric --text \"Once upon a time\"\n  \
+    tallow diff qwen.model --against values.safetensors")]
 pub struct Diff {
     /// The first: a model, a program, or a graph in a .txt, .hex or .toml file.
     #[arg(value_name = "A")]
     left: PathBuf,
-    /// The second.
+    /// The second; left out with --against.
     #[arg(value_name = "B")]
-    right: PathBuf,
+    right: Option<PathBuf>,
     /// The stage at which both graphs are compared.
     #[arg(long, value_enum, default_value_t = StageName::Raw)]
     stage: StageName,
@@ -49,6 +56,8 @@ pub struct Diff {
     from: SourceOptions,
     #[command(flatten)]
     own: Sides,
+    #[command(flatten)]
+    numeric: Numeric,
 }
 
 /// What holds for one side alone.
@@ -87,6 +96,25 @@ struct Sides {
     right_stage: Option<StageName>,
 }
 
+impl Sides {
+    /// The options of A and those of B.
+    fn each(&self) -> (Own<'_>, Own<'_>) {
+        let left = Own {
+            path: self.left_path,
+            config: self.left_config.as_deref(),
+            model: self.left_model.as_deref(),
+            graph: self.left_graph.as_deref(),
+        };
+        let right = Own {
+            path: self.right_path,
+            config: self.right_config.as_deref(),
+            model: self.right_model.as_deref(),
+            graph: self.right_graph.as_deref(),
+        };
+        (left, right)
+    }
+}
+
 impl Diff {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         match self.compare(ui) {
@@ -101,22 +129,16 @@ impl Diff {
     }
 
     fn compare(&self, ui: &Ui) -> Result<u8> {
-        let Sides { left_path, right_path, left_config, right_config, left_model, right_model, .. } = &self.own;
-        let left = Own {
-            path: *left_path,
-            config: left_config.as_deref(),
-            model: left_model.as_deref(),
-            graph: self.own.left_graph.as_deref(),
+        let (left, right) = self.own.each();
+        if self.numeric.is_asked()? {
+            return self.numbers(&left, &right, ui);
+        }
+        let Some(file) = &self.right else {
+            bail!(Error::Usage("give B too, the graph that A is compared with".into()));
         };
-        let right = Own {
-            path: *right_path,
-            config: right_config.as_deref(),
-            model: right_model.as_deref(),
-            graph: self.own.right_graph.as_deref(),
-        };
-        self.from.check_for(&[&self.left, &self.right])?;
-        let (left_name, a) = self.side(&self.left, &left, self.own.left_stage, &self.right, ui)?;
-        let (right_name, b) = self.side(&self.right, &right, self.own.right_stage, &self.left, ui)?;
+        self.from.check_for(&[&self.left, file])?;
+        let (left_name, a) = self.side(&self.left, &left, self.own.left_stage, file, ui)?;
+        let (right_name, b) = self.side(file, &right, self.own.right_stage, &self.left, ui)?;
         let found = diff(a.graph(), b.graph())?;
         let code = if found.is_equal() { EQUAL } else { DIFFERENT };
         if ui.quiet() {
@@ -135,6 +157,32 @@ impl Diff {
         }
         write!(out, "{}", coloured(&found.text(), ui))?;
         Ok(code)
+    }
+
+    /// The comparison by numbers.
+    fn numbers(&self, left: &Own<'_>, right: &Own<'_>, ui: &Ui) -> Result<u8> {
+        let stage = |own: Option<StageName>| own.unwrap_or(self.stage).into();
+        let mut sides = Vec::new();
+        match &self.right {
+            Some(file) => {
+                self.from.check_for(&[&self.left, file])?;
+                sides.push((self.from.open_side(&self.left, left, file, ui)?, stage(self.own.left_stage)));
+                sides.push((self.from.open_side(file, right, &self.left, ui)?, stage(self.own.right_stage)));
+            }
+            None => {
+                self.from.check_for(&[&self.left])?;
+                sides.push((self.from.open_side(&self.left, left, &self.left, ui)?, stage(self.own.left_stage)));
+            }
+        }
+        let report = self.numeric.report(sides)?;
+        if !ui.quiet() {
+            let mut out = std::io::stdout().lock();
+            match self.json {
+                true => writeln!(out, "{:#}", report.json())?,
+                false => out.write_all(self.numeric.text(&report).as_bytes())?,
+            }
+        }
+        Ok(if report.is_within() { EQUAL } else { DIFFERENT })
     }
 
     /// What one side is called, and its graph.
