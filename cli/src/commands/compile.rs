@@ -251,13 +251,22 @@ impl Output {
 
     /// Writes the text of a graph, to stdout where no file is named.
     pub fn put(&self, text: &str, graph: &Graph, ui: &Ui) -> Result<()> {
+        self.write_as(text, &format!(" ({} nodes)", graph.len()), ui)
+    }
+
+    /// Writes a text, to stdout where no file is named.
+    pub fn write(&self, text: &str, ui: &Ui) -> Result<()> {
+        self.write_as(text, "", ui)
+    }
+
+    fn write_as(&self, text: &str, about: &str, ui: &Ui) -> Result<()> {
         let Some(path) = &self.output else {
             return Ok(std::io::stdout().lock().write_all(text.as_bytes())?);
         };
         let mut out = AtomicFile::create(path).map_err(tallow::Error::from)?;
         out.write_all(text.as_bytes())?;
         out.commit().map_err(tallow::Error::from)?;
-        ui.note(format!("wrote {} ({} nodes)", path.display(), graph.len()));
+        ui.note(format!("wrote {}{about}", path.display()));
         Ok(())
     }
 }
