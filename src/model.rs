@@ -391,7 +391,7 @@ fn tensor(values: Vec<i64>, count: usize) -> Result<Tensor> {
 
 /// The number of tokens that the config allows: its positions, or what its rotary scaling stretches
 /// the original length to, where that is more.
-fn context(file: &ModelFile) -> Result<Option<usize>> {
+pub(crate) fn context(file: &ModelFile) -> Result<Option<usize>> {
     let architecture = file.config().architecture();
     let Some(positions) = architecture.usize("max_position_embeddings")?.or(architecture.usize("context_length")?)
     else {

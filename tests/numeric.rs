@@ -157,7 +157,7 @@ fn correct_models_pass_all_that_transformers_computed() {
     for (name, engine) in
         [("qwen3-plain", Engine::Cpu), ("qwen3-plain", Engine::Reference), ("gemma3-plain", Engine::Cpu)]
     {
-        let (model, _folder) = golden(name, engine);
+        let (model, folder) = golden(name, engine);
         let side = Side::of_model(&model);
         let reference = reference(name);
         let inputs = reference.inputs(&side, &Given::default()).unwrap();
@@ -166,6 +166,13 @@ fn correct_models_pass_all_that_transformers_computed() {
         assert_eq!(report.unknown, [], "{}", report.text(true));
         // Everything but the ids.
         assert_eq!(report.values.len(), reference.tensors.len() - 1);
+        // Of what the CPU runs, what fusions leave.
+        let mut options = raw(engine);
+        options.program.stage = Some(Stage::Target);
+        let fused = Side::of_model(&Model::open_with(folder.path().join("model.model"), &options).unwrap());
+        let report = numeric::against(&fused, &reference, &inputs, None).unwrap();
+        assert!(report.is_within(), "{}", report.text(true));
+        assert!(report.values.len() > 10 && !report.unknown.is_empty(), "{}", report.text(true));
     }
 }
 

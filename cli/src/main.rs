@@ -5,6 +5,7 @@
 //! file, 4 unsupported, 5 device or memory, 130 interrupted.
 
 mod commands;
+mod numeric;
 mod options;
 mod remarks;
 mod source;
@@ -32,6 +33,7 @@ enum Command {
     Inspect(commands::inspect::Inspect),
     Compile(commands::compile::Compile),
     Check(commands::check::Check),
+    Diff(commands::diff::Diff),
     Dump(commands::dump::Dump),
     Pack(commands::tools::Pack),
     Cat(commands::tools::Cat),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Inspect(c) => c.execute(&ui),
         Command::Compile(c) => c.execute(&ui),
         Command::Check(c) => c.execute(&ui),
+        Command::Diff(c) => c.execute(&ui),
         Command::Dump(c) => c.execute(&ui),
         Command::Pack(c) => c.execute(&ui),
         Command::Cat(c) => c.execute(&ui),

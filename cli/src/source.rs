@@ -5,7 +5,11 @@ use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use tallow::compiled;
-use tallow::{Opened, Source};
+use tallow::compiler::{Options, optimise};
+use tallow::executor::Interpreter;
+use tallow::graph_file::Form;
+use tallow::ir::verify::Verified;
+use tallow::{Error, Opened, Source};
 
 /// What makes a graph of a model, a program or a graph file. The same options hold for each source of a command.
 #[derive(Args, Clone, Debug)]
@@ -43,13 +47,94 @@ impl SourceOptions {
             graph: self.graph.as_deref(),
             read: self.reading.options(),
         };
-        let opened = source.open(&mut |path| resolve(path, ui))?;
-        opened.notes.iter().for_each(|n| ui.warn(n));
-        if let Some(program) = &opened.program {
-            ui.note(compiled::describe(&program.module));
-        }
-        Ok(opened)
+        open(&source, ui)
     }
+}
+
+fn open(source: &Source<'_>, ui: &Ui) -> tallow::Result<Opened> {
+    let opened = source.open(&mut |path| resolve(path, ui))?;
+    opened.notes.iter().for_each(|n| ui.warn(n));
+    if let Some(program) = &opened.program {
+        ui.note(compiled::describe(&program.module));
+    }
+    Ok(opened)
+}
+
+/// What holds for one of two sources, in place of what holds for both.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own<'a> {
+    pub path: Option<GraphPath>,
+    pub config: Option<&'a Path>,
+    pub model: Option<&'a Path>,
+    pub graph: Option<&'a str>,
+}
+
+impl SourceOptions {
+    /// Refuses options that go with none of the sources.
+    pub fn check_for(&self, sources: &[&Path]) -> tallow::Result<()> {
+        let is = |kind| sources.iter().any(|path| Kind::of(path) == kind);
+        let wrong = [
+            (self.path.is_some(), is(Kind::Model), "--path is for models"),
+            (self.config.is_some(), is(Kind::Program), "--config goes with a program"),
+            (self.model.is_some(), is(Kind::Program) || is(Kind::Graph), "--model goes with a program or a graph"),
+            (self.graph.is_some(), is(Kind::Model) || is(Kind::Program), "--graph goes with a program"),
+        ];
+        match wrong.into_iter().find(|(given, fits, _)| *given && !fits) {
+            Some((_, _, why)) => Err(Error::Usage(format!("{why}, and there is none here"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens one of two sources. Of the options that hold for both it takes those that go with it; what is compiled or
+    /// read for a model is so for the other source, if that is one and nothing else is said.
+    pub fn open_side(&self, file: &Path, own: &Own<'_>, other: &Path, ui: &Ui) -> tallow::Result<Opened> {
+        let kind = Kind::of(file);
+        let own_says = own.config.is_some() || own.model.is_some();
+        let common = |fits: bool| fits && !own_says;
+        let config = own.config.or(self.config.as_deref().filter(|_| common(kind == Kind::Program)));
+        let model = own.model.or(self.model.as_deref().filter(|_| common(kind != Kind::Model)));
+        let needs_model = kind == Kind::Program || Form::of(file).is_some_and(|form| form != Form::Text);
+        let of_other = (needs_model && Kind::of(other) == Kind::Model).then_some(other);
+        let model = if config.is_none() { model.or(of_other) } else { model };
+        let source = Source {
+            path: Some(file),
+            from: own.path.or(self.path.filter(|_| kind == Kind::Model)).map(Into::into),
+            config,
+            tensors: self.tensors.as_deref().filter(|_| kind == Kind::Program && config.is_some()),
+            model,
+            graph: own.graph.or(self.graph.as_deref().filter(|_| kind != Kind::Graph)),
+            read: self.reading.options(),
+        };
+        open(&source, ui)
+    }
+}
+
+/// What a path names, by its ending.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Model,
+    Program,
+    Graph,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Kind {
+        match (compiled::ProgramFile::language(path), Form::of(path)) {
+            (Some(_), _) => Kind::Program,
+            (None, Some(_)) => Kind::Graph,
+            (None, None) => Kind::Model,
+        }
+    }
+}
+
+/// The graph of a source at a stage.
+pub fn at_stage(opened: &Opened, stage: StageName) -> tallow::Result<Verified> {
+    if stage == StageName::Raw {
+        return Ok(opened.graph.clone());
+    }
+    let options = Options { stage: stage.into(), evaluate: Some(&Interpreter), ..Options::default() };
+    let made = optimise(&opened.graph, &options).map_err(|e| Error::Executor(e.into()))?;
+    Ok(made.graph)
 }
 
 /// A form of a graph, by what it promises.

@@ -4,6 +4,7 @@ use super::inputs::{Given, inputs};
 use super::lockstep::{Reference, Wanted, run};
 use super::measure::Measure;
 use super::modules::Modules;
+use super::pairs::compiled;
 use super::report::Report;
 use super::tolerance::{Other, Tolerances};
 use super::{Side, in_side};
@@ -37,8 +38,15 @@ impl References {
                 files.push(entry.map_err(io)?.path());
             }
             files.sort();
-            files.retain(|file| matches!(ending(file).as_str(), "npy" | "safetensors"));
+            files.retain(|file| is_values(file));
         } else {
+            std::fs::metadata(path).map_err(io)?;
+            if !is_values(path) {
+                return Err(Error::Usage(format!(
+                    "{}: holds no values; give a .safetensors or .npy file, or a folder of them",
+                    path.display()
+                )));
+            }
             files.push(path.to_owned());
         }
         let mut tensors: Vec<(String, Tensor)> = Vec::new();
@@ -108,6 +116,11 @@ fn read_file(file: &Path) -> Result<Vec<(String, Tensor)>> {
     names.map(|name| parsed.tensor(&name).map(|t| (name, t)).map_err(|e| fault(e.to_string()))).collect()
 }
 
+/// Whether a file's ending is one of tensors.
+fn is_values(path: &Path) -> bool {
+    matches!(ending(path).as_str(), "npy" | "safetensors")
+}
+
 fn ending(path: &Path) -> String {
     path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
@@ -124,21 +137,30 @@ pub fn against(
     inputs: &[(String, Tensor)],
     tolerance: Option<f64>,
 ) -> Result<Report> {
-    let graph = side.graph();
+    // Names are those of the graph as written; what the compiler fused has no value of its own.
+    let graph = side.source.graph();
     let modules = Modules::new(graph);
+    let kept = compiled(side);
     let mut stored = Stored { values: HashMap::new(), side };
     let mut unknown = Vec::new();
     let mut compared: HashSet<Value> = HashSet::new();
     let takes = |name: &str| graph.input_named(name).is_some();
     for (name, tensor) in references.tensors.iter().filter(|(name, _)| !takes(name)) {
-        match modules.resolve(name) {
-            Ok(value) => {
-                let instead = modules.alternative(value).filter(|_| graph.name_of(value) != Some(name));
-                compared.extend([Some(value), instead].into_iter().flatten());
-                stored.values.entry(value).or_default().push(Kept { name, tensor, instead });
+        let written = match modules.resolve(name) {
+            Ok(value) => value,
+            Err(why) => {
+                unknown.push((name.clone(), why));
+                continue;
             }
-            Err(why) => unknown.push((name.clone(), why)),
-        }
+        };
+        let Some(&value) = kept.get(&written) else {
+            unknown.push((name.clone(), "the graph that runs has no such value: it is fused or not needed".into()));
+            continue;
+        };
+        let instead = modules.alternative(written).filter(|_| graph.name_of(written) != Some(name));
+        let instead = instead.and_then(|v| kept.get(&v).copied());
+        compared.extend([Some(value), instead].into_iter().flatten());
+        stored.values.entry(value).or_default().push(Kept { name, tensor, instead });
     }
     if compared.is_empty() {
         let some: Vec<&str> = references.tensors.iter().map(|(name, _)| name.as_str()).take(5).collect();

@@ -75,7 +75,7 @@ fn source_pairs(left: &Side, right: &Side) -> Result<Vec<(Value, Value)>> {
 }
 
 /// For values of the source of a side, the value of the graph that runs which holds the same.
-fn compiled(side: &Side) -> HashMap<Value, Value> {
+pub(super) fn compiled(side: &Side) -> HashMap<Value, Value> {
     let (source, graph) = (side.source.graph(), side.graph());
     let origin = &side.program.compiled().origin;
     let named = names(source);

@@ -186,7 +186,9 @@ impl Report {
             out.push('\n');
             out.push_str(&self.table(&shown));
         }
-        if shown.len() < total {
+        if shown.is_empty() {
+            out.push_str("no value differs at all\n");
+        } else if shown.len() < total {
             let rest = total - shown.len();
             let _ = writeln!(out, "and {} with smaller errors or none", count(rest, "value"));
         }

@@ -50,12 +50,12 @@ impl Side {
         Ok(Side { label, source, weights, program: Arc::new(program), file: None })
     }
 
-    /// What was opened as a graph, over the tensors of its model, or else of `model`. A graph for one token a call is
-    /// widened to whole prompts where it can be, as models do.
+    /// What was opened as a graph, over the tensors of its model, or else of `model`. As models do, a graph for one token
+    /// a call is widened to whole prompts where it can be, and the context is that of the config without another.
     ///
     /// # Errors
     /// A graph that reads weights, without a model; weights that are missing, of another shape, or do not decode.
-    pub fn of_opened(opened: Opened, model: Option<&Arc<ModelFile>>, options: ProgramOptions) -> Result<Side> {
+    pub fn of_opened(opened: Opened, model: Option<&Arc<ModelFile>>, mut options: ProgramOptions) -> Result<Side> {
         let Opened { label, mut graph, file, program, .. } = opened;
         let file = file.or_else(|| model.cloned());
         if file.is_none() && graph.graph().weights().next().is_some() {
@@ -63,6 +63,7 @@ impl Side {
         }
         if let Some(file) = &file {
             fits(&label, graph.graph(), file)?;
+            options.context = options.context.or(model::context(file)?);
         }
         if passes::takes_one_token(graph.graph())
             && let Ok(wide) = passes::whole_prompt(graph.graph())
@@ -79,6 +80,11 @@ impl Side {
                 made.with_host(compiled::host(file.as_ref(), Arc::new(written.module), written.name, &written.source));
         }
         Ok(Side { label, source: Arc::new(graph), weights, program: Arc::new(made), file })
+    }
+
+    /// The side under another name for messages.
+    pub fn labelled(self, label: String) -> Side {
+        Side { label, ..self }
     }
 
     /// What messages call it.

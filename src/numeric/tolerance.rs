@@ -3,7 +3,7 @@
 use super::Side;
 use std::collections::HashSet;
 use tallow_executor::Engine;
-use tallow_ir::{DType, Graph, NodeKind, Op, Value};
+use tallow_ir::{DType, Effect, Graph, NodeKind, Op, Value};
 
 /// Of single precision: sums in another order.
 const F32: f64 = 1e-5;
@@ -101,7 +101,7 @@ impl Tolerances {
             let own = match &node.kind {
                 NodeKind::Input(_) => 0.0,
                 NodeKind::Weight(name) => weight(side, name, node.results[0].dtype, other, by_engine),
-                NodeKind::Op(Op::KvCache) if by_cache => HALF_CACHE,
+                NodeKind::Op(op) if by_cache && op.info().effect == Effect::State => HALF_CACHE,
                 NodeKind::Op(_) => 0.0,
             };
             // Reset to a cache's rows, which its own element type rounds.

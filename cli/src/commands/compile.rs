@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::Error;
 use tallow::compiler::passes::PASSES;
-use tallow::compiler::{Options, PassReport, Stage, optimise};
+use tallow::compiler::{CompileError, Options, PassReport, Stage, optimise};
 use tallow::executor::Interpreter;
 use tallow::format::{AtomicFile, GraphFormat, ModelFile};
 use tallow::frontends::graph_section;
@@ -172,7 +172,10 @@ impl Compile {
             observe: emitted.is_some().then_some(&observe as &dyn Fn(&PassReport, &Graph)),
             ..Options::default()
         };
-        let made = optimise(&opened.graph, &options).map_err(|e| tallow::Error::Executor(e.into()))?;
+        let made = optimise(&opened.graph, &options).map_err(|e| match e {
+            CompileError::UnknownPass { .. } => Error::Usage(e.to_string()),
+            e => Error::Executor(e.into()),
+        })?;
         if let Some(error) = failed.into_inner() {
             return Err(error);
         }

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod check;
 pub mod compile;
+pub mod diff;
 pub mod dump;
 pub mod import;
 pub mod inspect;
