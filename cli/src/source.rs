@@ -5,7 +5,7 @@ use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use tallow::compiled;
-use tallow::compiler::{Options, optimise};
+use tallow::compiler::{Options, Stage, optimise};
 use tallow::executor::Interpreter;
 use tallow::graph_file::Form;
 use tallow::ir::verify::Verified;
@@ -128,11 +128,11 @@ impl Kind {
 }
 
 /// The graph of a source at a stage.
-pub fn at_stage(opened: &Opened, stage: StageName) -> tallow::Result<Verified> {
-    if stage == StageName::Raw {
+pub fn at_stage(opened: &Opened, stage: Stage) -> tallow::Result<Verified> {
+    if stage == Stage::Raw {
         return Ok(opened.graph.clone());
     }
-    let options = Options { stage: stage.into(), evaluate: Some(&Interpreter), ..Options::default() };
+    let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
     let made = optimise(&opened.graph, &options).map_err(|e| Error::Executor(e.into()))?;
     Ok(made.graph)
 }
@@ -148,12 +148,12 @@ pub enum StageName {
     Target,
 }
 
-impl From<StageName> for tallow::compiler::Stage {
+impl From<StageName> for Stage {
     fn from(stage: StageName) -> Self {
         match stage {
-            StageName::Raw => tallow::compiler::Stage::Raw,
-            StageName::Portable => tallow::compiler::Stage::Portable,
-            StageName::Target => tallow::compiler::Stage::Target,
+            StageName::Raw => Stage::Raw,
+            StageName::Portable => Stage::Portable,
+            StageName::Target => Stage::Target,
         }
     }
 }

@@ -79,7 +79,7 @@ fn all_that_becomes_a_graph_is_compared() {
     // What the passes do to it.
     let stages = run(&["diff", "tiny.model", "tiny.model", "--right-stage", "target"]);
     assert_eq!(stages.code, 1, "{}{}", stages.text(), stages.stderr);
-    assert!(stages.text().starts_with("--- tiny\n+++ tiny (target)\n"), "{}", stages.text());
+    assert!(stages.text().starts_with("--- tiny.model\n+++ tiny.model (target)\n"), "{}", stages.text());
     assert!(run(&["diff", "tiny.model", "tiny.model", "--stage", "target"]).fine().starts_with("the graphs are equal"));
 }
 
@@ -96,8 +96,7 @@ fn a_program_is_compiled_for_the_model_of_the_other_side() {
     }
     let both = run(&["diff", "decoder.rs", "decoder.tri", "--model", "tiny.model"]);
     assert!(both.fine().starts_with("the graphs are equal"));
-    let text = std::fs::read_to_string(folder.path().join("decoder.tri")).unwrap();
-    std::fs::write(folder.path().join("broken.tri"), text.replace("fn main", "fn nothing")).unwrap();
+    std::fs::write(folder.path().join("broken.tri"), "fn (").unwrap();
     assert_eq!(run(&["diff", "broken.tri", "tiny.model"]).code, 2);
 }
 

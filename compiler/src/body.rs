@@ -41,8 +41,6 @@ pub struct Body {
 /// What a removal has changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
-    /// The nodes that went.
-    pub nodes: Vec<NodeId>,
     /// What the operations among them stood for.
     pub origin: Vec<NodeId>,
     /// Nodes with fewer readers than before.
@@ -370,7 +368,6 @@ impl Body {
         while let Some(id) = open.pop() {
             let Some(entry) = self.nodes[id.index()].take() else { continue };
             self.live -= 1;
-            gone.nodes.push(id);
             if matches!(entry.kind, NodeKind::Op(_)) {
                 gone.origin.extend(entry.origin);
             }

@@ -125,8 +125,6 @@ pub struct Applied {
     pub added: Vec<NodeId>,
     /// Nodes whose operands or readers changed, perhaps with repetitions.
     pub touched: Vec<NodeId>,
-    /// Nodes that have gone.
-    pub removed: Vec<NodeId>,
 }
 
 /// Checks a patch and applies it: all of it or nothing.
@@ -173,13 +171,17 @@ pub fn apply(body: &mut Body, patch: &Patch) -> Result<Applied, PatchError> {
     origin.sort_unstable();
     origin.dedup();
     for (&id, new) in done.added.iter().zip(&patch.new) {
+        if !body.has(id) {
+            // All that read it went as well: it was dead code.
+            continue;
+        }
         let cache = cache.filter(|_| new.op.info().effect == Effect::State);
         body.stands_for(id, origin.clone(), cache);
         done.touched.extend(body.operands(id).iter().map(|v| v.node));
     }
     done.touched.extend(gone.kept);
+    done.added.retain(|&id| body.has(id));
     done.touched.retain(|&id| body.has(id));
-    done.removed = gone.nodes;
     Ok(done)
 }
 

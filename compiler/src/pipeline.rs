@@ -264,7 +264,7 @@ impl Run {
         let mut left = 64 * body.len() + 1024;
         while let Some(id) = open.pop_front() {
             waits[id.index()] = false;
-            if !body.has(id) || self.number >= self.limit || left == 0 {
+            if !body.has(id) || body.is_dead(id) || self.number >= self.limit || left == 0 {
                 continue;
             }
             left -= 1;

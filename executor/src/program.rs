@@ -226,7 +226,9 @@ impl Variants {
     /// # Errors
     /// Faults of the compiler alone.
     pub fn new(graph: &Verified, stage: Stage) -> Result<Self> {
-        let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
+        // Every test that runs a model runs the verifier after each pass.
+        let verify = cfg!(debug_assertions);
+        let options = Options { stage, verify, evaluate: Some(&Interpreter), ..Options::default() };
         let compile = |graph: &Verified| -> Result<Variant> {
             let compiled = optimise(graph, &options)?;
             let plan = lower_with(&compiled.graph, &compiled.caches)?;

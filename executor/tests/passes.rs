@@ -109,6 +109,9 @@ impl Growth {
             return None;
         }
         let rank = self.graph.ty(x).shape.rank();
+        if rank == 0 {
+            return None;
+        }
         let value = self.dice.of(&[0.0, 1.0, 0.5, -2.0]).into();
         match self.dice.below(24) {
             0 | 1 => {

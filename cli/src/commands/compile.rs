@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::Error;
 use tallow::compiler::passes::PASSES;
-use tallow::compiler::{Options, PassReport, Stage, optimise};
+use tallow::compiler::{CompileError, Options, PassReport, Stage, optimise};
 use tallow::executor::Interpreter;
 use tallow::format::{AtomicFile, GraphFormat, ModelFile};
 use tallow::frontends::graph_section;
@@ -172,7 +172,10 @@ impl Compile {
             observe: emitted.is_some().then_some(&observe as &dyn Fn(&PassReport, &Graph)),
             ..Options::default()
         };
-        let made = optimise(&opened.graph, &options).map_err(|e| tallow::Error::Executor(e.into()))?;
+        let made = optimise(&opened.graph, &options).map_err(|e| match e {
+            CompileError::UnknownPass { .. } => Error::Usage(e.to_string()),
+            e => Error::Executor(e.into()),
+        })?;
         if let Some(error) = failed.into_inner() {
             return Err(error);
         }
@@ -248,13 +251,22 @@ impl Output {
 
     /// Writes the text of a graph, to stdout where no file is named.
     pub fn put(&self, text: &str, graph: &Graph, ui: &Ui) -> Result<()> {
+        self.write_as(text, &format!(" ({} nodes)", graph.len()), ui)
+    }
+
+    /// Writes a text, to stdout where no file is named.
+    pub fn write(&self, text: &str, ui: &Ui) -> Result<()> {
+        self.write_as(text, "", ui)
+    }
+
+    fn write_as(&self, text: &str, about: &str, ui: &Ui) -> Result<()> {
         let Some(path) = &self.output else {
             return Ok(std::io::stdout().lock().write_all(text.as_bytes())?);
         };
         let mut out = AtomicFile::create(path).map_err(tallow::Error::from)?;
         out.write_all(text.as_bytes())?;
         out.commit().map_err(tallow::Error::from)?;
-        ui.note(format!("wrote {} ({} nodes)", path.display(), graph.len()));
+        ui.note(format!("wrote {}{about}", path.display()));
         Ok(())
     }
 }

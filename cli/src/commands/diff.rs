@@ -1,17 +1,19 @@
 //! `tallow diff`: what differs between two graphs.
 
+use crate::commands::compile::Output;
 use crate::numeric::Numeric;
 use crate::options::GraphPath;
 use crate::source::{Own, SourceOptions, StageName, at_stage};
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::Args;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::Error;
+use tallow::compiler::Stage;
 use tallow::ir::diff::diff;
-use tallow::ir::verify::Verified;
+use tallow::ir::page;
+use tallow::page::{Staged, staged};
 
 /// Exit codes: the two are equal, or different, or could not be compared for whatever reason.
 const EQUAL: u8 = 0;
@@ -36,6 +38,7 @@ const TROUBLE: u8 = 2;
     tallow diff qwen.model decoder.rs\n  \
     tallow diff mine.model mine.model --left-path graph --right-path family\n  \
     tallow diff qwen.model qwen.model --right-stage target\n  \
+    tallow diff old.txt new.txt -o difference.html\n  \
     tallow diff old.txt new.txt --json | jq '.entries[].text'\n  \
     tallow diff old.model new.model --numeric --text \"Once upon a time\"\n  \
     tallow diff qwen.model --against values.safetensors")]
@@ -50,8 +53,13 @@ pub struct Diff {
     #[arg(long, value_enum, default_value_t = StageName::Raw)]
     stage: StageName,
     /// Print one JSON object.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
+    /// A web page with the two graphs side by side: one file that needs nothing else.
+    #[arg(long)]
+    html: bool,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     from: SourceOptions,
     #[command(flatten)]
@@ -136,31 +144,59 @@ impl Diff {
         let Some(file) = &self.right else {
             bail!(Error::Usage("give B too, the graph that A is compared with".into()));
         };
+        let form = self.form()?;
+        self.output.check()?;
         self.from.check_for(&[&self.left, file])?;
-        let (left_name, a) = self.side(&self.left, &left, self.own.left_stage, file, ui)?;
-        let (right_name, b) = self.side(file, &right, self.own.right_stage, &self.left, ui)?;
-        let found = diff(a.graph(), b.graph())?;
+        let a = self.side(&self.left, &left, self.own.left_stage, file, ui)?;
+        let b = self.side(file, &right, self.own.right_stage, &self.left, ui)?;
+        let (a_graph, b_graph) = (a.graph.graph(), b.graph.graph());
+        let found = diff(a_graph, b_graph)?;
         let code = if found.is_equal() { EQUAL } else { DIFFERENT };
-        if ui.quiet() {
+        if ui.quiet() && self.output.output.is_none() {
             return Ok(code);
         }
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            let mut json = found.json(a.graph(), b.graph());
-            json["left"] = left_name.into();
-            json["right"] = right_name.into();
-            writeln!(out, "{json:#}")?;
-            return Ok(code);
-        }
-        if !found.is_equal() {
-            write!(out, "{}", coloured(&format!("--- {left_name}\n+++ {right_name}\n"), ui))?;
-        }
-        write!(out, "{}", coloured(&found.text(), ui))?;
+        let text = match form {
+            Form::Page => page::diff(a_graph, b_graph, &found, &a.about, &b.about),
+            Form::Json => {
+                let mut json = found.json(a_graph, b_graph);
+                json["left"] = a.about.title.into();
+                json["right"] = b.about.title.into();
+                format!("{json:#}\n")
+            }
+            Form::Text => {
+                let heads = match found.is_equal() {
+                    true => String::new(),
+                    false => format!("--- {}\n+++ {}\n", a.about.title, b.about.title),
+                };
+                let text = format!("{heads}{}", found.text());
+                if self.output.output.is_some() { text } else { coloured(&text, ui) }
+            }
+        };
+        self.output.write(&text, ui)?;
         Ok(code)
+    }
+
+    /// What is asked for, else what the output's ending says, else text.
+    fn form(&self) -> Result<Form> {
+        let ending = self.output.output.as_ref().map(|path| (path, path.extension().and_then(|e| e.to_str())));
+        Ok(match (self.html, self.json, ending) {
+            (true, _, _) | (_, false, Some((_, Some("html" | "htm")))) => Form::Page,
+            (_, true, _) | (_, _, Some((_, Some("json")))) => Form::Json,
+            (_, _, None | Some((_, Some("txt")))) => Form::Text,
+            (_, _, Some((path, _))) => bail!(Error::Usage(format!(
+                "no form of a difference goes with {}; use .txt, .json or .html, or say --json or --html",
+                path.display()
+            ))),
+        })
     }
 
     /// The comparison by numbers.
     fn numbers(&self, left: &Own<'_>, right: &Own<'_>, ui: &Ui) -> Result<u8> {
+        let form = self.form()?;
+        if form == Form::Page {
+            bail!(Error::Usage("a page shows how graphs differ, and no numbers; leave out --html or --numeric".into()));
+        }
+        self.output.check()?;
         let stage = |own: Option<StageName>| own.unwrap_or(self.stage).into();
         let mut sides = Vec::new();
         match &self.right {
@@ -175,34 +211,39 @@ impl Diff {
             }
         }
         let report = self.numeric.report(sides)?;
-        if !ui.quiet() {
-            let mut out = std::io::stdout().lock();
-            match self.json {
-                true => writeln!(out, "{:#}", report.json())?,
-                false => out.write_all(self.numeric.text(&report).as_bytes())?,
-            }
+        if !ui.quiet() || self.output.output.is_some() {
+            let text = match form {
+                Form::Json => format!("{:#}\n", report.json()),
+                Form::Text | Form::Page => self.numeric.text(&report),
+            };
+            self.output.write(&text, ui)?;
         }
         Ok(if report.is_within() { EQUAL } else { DIFFERENT })
     }
 
-    /// What one side is called, and its graph.
-    fn side(
-        &self,
-        file: &Path,
-        own: &Own<'_>,
-        stage: Option<StageName>,
-        other: &Path,
-        ui: &Ui,
-    ) -> Result<(String, Verified)> {
+    /// The graph of one side, and what is known of it.
+    fn side(&self, file: &Path, own: &Own<'_>, stage: Option<StageName>, other: &Path, ui: &Ui) -> Result<Staged> {
         let opened = self.from.open_side(file, own, other, ui)?;
-        let stage = stage.unwrap_or(self.stage);
-        let name = match stage {
-            StageName::Raw => opened.label.clone(),
-            StageName::Portable => format!("{} (portable)", opened.label),
-            StageName::Target => format!("{} (target)", opened.label),
+        let stage: Stage = stage.unwrap_or(self.stage).into();
+        let mut side = match self.form()? {
+            Form::Page => staged(&opened, stage).map_err(|e| Error::Executor(e.into()))?,
+            Form::Text | Form::Json => {
+                Staged { graph: at_stage(&opened, stage)?, about: page::About::titled(&opened.label) }
+            }
         };
-        Ok((name, at_stage(&opened, stage)?))
+        if stage != Stage::Raw {
+            side.about.title = format!("{} ({})", opened.label, stage.name());
+        }
+        Ok(side)
     }
+}
+
+/// How a difference is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+    Page,
 }
 
 /// Lines of the first graph in red and of the second in green, on a terminal.

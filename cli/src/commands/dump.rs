@@ -1,17 +1,16 @@
 //! `tallow dump`: a graph to look at.
 
 use crate::commands::compile::{Format, Output};
-use crate::source::SourceOptions;
+use crate::source::{SourceOptions, at_stage};
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tallow::compiler::{CompileError, Options, Plan, Stage, optimise};
-use tallow::executor::{Interpreter, Variants};
+use tallow::compiler::{Plan, Stage};
+use tallow::executor::Variants;
 use tallow::ir::dump::{Detail, dot, folded, json, mermaid};
-use tallow::ir::verify::Verified;
 use tallow::ir::{Bindings, Graph, page, text};
 use tallow::page::{Staged, staged};
 use tallow::{Error, Opened};
@@ -38,10 +37,6 @@ impl Shown {
             Shown::Target | Shown::Plan => Stage::Target,
         }
     }
-}
-
-fn compiling(error: CompileError) -> Error {
-    Error::Executor(error.into())
 }
 
 /// Show the graph of a model, a program or a graph file, with repeated layers folded.
@@ -115,11 +110,11 @@ impl Dump {
             bail!(Error::Usage("--size goes with --stage plan".into()));
         }
         if self.wants_page() {
-            let Staged { graph, about } = staged(&opened, self.stage.stage()).map_err(compiling)?;
+            let Staged { graph, about } = staged(&opened, self.stage.stage()).map_err(|e| Error::Executor(e.into()))?;
             self.output.put(&page::graph(graph.graph(), &about), graph.graph(), ui)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let graph = self.graph(&opened)?;
+        let graph = at_stage(&opened, self.stage.stage())?;
         self.output.put(&self.render(graph.graph(), format), graph.graph(), ui)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -129,17 +124,6 @@ impl Dump {
         let ending = self.output.output.as_ref().and_then(|path| path.extension());
         let other = self.json || self.dot || self.mermaid;
         self.html || (!other && ending.is_some_and(|e| e == "html" || e == "htm"))
-    }
-
-    /// The graph at the wanted stage.
-    fn graph(&self, opened: &Opened) -> Result<Verified> {
-        let stage = self.stage.stage();
-        if stage == Stage::Raw {
-            return Ok(opened.graph.clone());
-        }
-        let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
-        let made = optimise(&opened.graph, &options).map_err(compiling)?;
-        Ok(made.graph)
     }
 
     /// The plans of the calls that a session makes, with the memory that their intermediates need.

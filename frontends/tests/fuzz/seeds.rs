@@ -10,7 +10,7 @@ use tallow_format::{Config, GraphFormat};
 use tallow_frontends::families;
 use tallow_frontends::graph_section::{parse as section, to_text};
 use tallow_ir::binary::HintForm;
-use tallow_ir::ops::Text;
+use tallow_ir::ops::{CachedParts, Scaling, Text};
 use tallow_ir::text::print;
 use tallow_ir::{DType, Dim, Graph, Op, OpInfo, RawGraph, Shape, TensorType};
 
@@ -155,7 +155,7 @@ struct Case {
     operands: Vec<(String, TensorType)>,
 }
 
-/// The first golden case of each operation, by tag, and a call of the host, whose results no golden can tell.
+/// The first golden case of each operation, by tag, and what has none: a call of the host, and attention with a cache.
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../executor/tests/ops");
     let mut out = Vec::new();
@@ -180,7 +180,36 @@ fn cases() -> Vec<Case> {
         op: Op::HostCall { function, dtype: DType::F32, shape: vec![-1, 2] },
         operands: vec![("HostCall.x".into(), x)],
     });
+    out.push(cached_attention());
     out
+}
+
+fn cached_attention() -> Case {
+    let (heads, kv_heads, head_dim) = (2, 1, 4);
+    let (window, scale, softcap) = (5, 0.5.into(), 30.0.into());
+    let rope = Op::RopeScaled {
+        head_dim,
+        rope_dim: 4,
+        base: 1e4.into(),
+        interleaved: true,
+        scaling: Scaling::LongRope,
+        factor: 2.0.into(),
+        original: 16,
+        low: 1.0.into(),
+        high: 4.0.into(),
+        attention_factor: 1.25.into(),
+        short: vec![1.0.into(), 2.0.into()],
+        long: vec![3.0.into(), 4.0.into()],
+    };
+    let parts = CachedParts {
+        attention: Op::Attention { heads, kv_heads, head_dim, causal: true, window, scale, softcap },
+        norm: Some(Op::RmsNorm { eps: 1e-6.into() }),
+        rope: Some(rope),
+    };
+    let f32 = |dims: &[i64]| TensorType::f32(Shape::fixed(dims));
+    let types = [f32(&[3, 8]), f32(&[3, 4]), f32(&[3, 4]), f32(&[4]), f32(&[4]), TensorType::i64(Shape::fixed(&[]))];
+    let names = ["q", "k", "v", "g_q", "g_k", "position"].map(|name| format!("CachedAttention.{name}"));
+    Case { op: parts.op().unwrap(), operands: names.into_iter().zip(types).collect() }
 }
 
 /// The shapes in the head of a safetensors file.

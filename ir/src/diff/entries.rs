@@ -132,15 +132,18 @@ impl View<'_, '_> {
         choose(own).or_else(|| choose(near()))
     }
 
-    /// The layer of a node; where its own graph does not tell, that of what it reads in the other graph.
+    /// The layer of a node; where its own graph does not tell, that of what it reads in the other graph. One that reads
+    /// weights of no layer is in none.
     fn home_left(&self, x: u32) -> Option<Home> {
-        let above = || self.left.operands(x).iter().filter_map(|o| known(self.matching.to_right[o.node as usize]));
-        self.homes.left(x).or_else(|| above().filter_map(|y| self.homes.right(y)).max())
+        let operands = self.left.operands(x).iter().filter(|_| !reads_weights(self.left, x));
+        let above = operands.filter_map(|o| known(self.matching.to_right[o.node as usize]));
+        self.homes.left(x).or_else(|| above.filter_map(|y| self.homes.right(y)).max())
     }
 
     fn home_right(&self, y: u32) -> Option<Home> {
-        let above = || self.right.operands(y).iter().filter_map(|o| known(self.matching.to_left[o.node as usize]));
-        self.homes.right(y).or_else(|| above().filter_map(|x| self.homes.left(x)).max())
+        let operands = self.right.operands(y).iter().filter(|_| !reads_weights(self.right, y));
+        let above = operands.filter_map(|o| known(self.matching.to_left[o.node as usize]));
+        self.homes.right(y).or_else(|| above.filter_map(|x| self.homes.left(x)).max())
     }
 
     fn layers(&self, pieces: &[&Piece]) -> Option<Layers> {
@@ -225,6 +228,10 @@ impl View<'_, '_> {
             right.iter().take(MOST_SHOWN).map(|&n| place(self.right, &labels.1, n, pair.map(|p| p.1))).collect(),
         )
     }
+}
+
+fn reads_weights(side: &Side<'_>, node: u32) -> bool {
+    side.operands(node).iter().any(|o| matches!(side.item(o.node), Item::Weight(_)))
 }
 
 /// The part of a statement that a change is about.

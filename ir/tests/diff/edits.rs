@@ -61,7 +61,9 @@ impl Plan {
             if let (NodeKind::Op(_), Some(&value)) = (&item.kind, values.first()) {
                 match &item.name {
                     Some(name) if names => graph.name(value, name.clone()),
-                    Some(_) | None if !names && i.is_multiple_of(3) => graph.name(value, format!("t{}", (i * 7919) % 1009)),
+                    Some(_) | None if !names && i.is_multiple_of(3) => {
+                        graph.name(value, format!("t{}", (i * 7919) % 1009))
+                    }
                     Some(_) | None => {}
                 }
             }

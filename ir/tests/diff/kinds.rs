@@ -168,6 +168,18 @@ fn several_edits_are_several_entries_in_order_of_the_graph() {
 }
 
 #[test]
+fn what_comes_after_the_layers_is_in_none() {
+    let mut b = decoder(4, &[], Names::Layers, Weights::Layers);
+    let a = b.clone();
+    let gain = b.weight_named("model.norm.weight").unwrap();
+    let (norm, number) = b.readers(gain)[0];
+    let other = b.weight("model.other.weight", b.ty(gain).clone()).unwrap();
+    b.set_operand(norm, number, other).unwrap();
+    let texts = |a, b| diff(a, b).unwrap().entries.into_iter().map(|e| e.text).collect::<Vec<_>>();
+    assert_eq!(texts(&a, &b), ["RmsNorm: operand g is model.other.weight and not model.norm.weight"]);
+}
+
+#[test]
 fn layers_more_and_less() {
     let build = |layers| decoder(layers, &[], Names::Layers, Weights::Layers);
     let texts = |a, b| diff(&build(a), &build(b)).unwrap().entries.into_iter().map(|e| e.text).collect::<Vec<_>>();

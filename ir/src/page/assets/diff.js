@@ -40,15 +40,23 @@ class Difference {
         spot.forEach((nodes, side) => {
           for (const node of nodes) if ((this.state[side].get(node) ?? "follows") === "follows") this.#note(side, node, "changed");
         });
+    this.#weights();
     this.groups = models.map((model, side) => this.#groupStates(model, side));
   }
 
-  /** A weight has no box of its own: what reads it stands out too. */
   #note(side, id, state) {
     this.state[side].set(id, state);
-    const node = this.models[side].nodes[id];
-    if (node.kind !== "weight") return;
-    for (const reader of this.models[side].readers[id]) if (!this.state[side].has(reader.node)) this.state[side].set(reader.node, "changed");
+  }
+
+  /** A weight has no box of its own: what reads one that differs stands out. */
+  #weights() {
+    this.models.forEach((model, side) => {
+      for (const [id, state] of [...this.state[side]]) {
+        if (model.nodes[id].kind !== "weight" || state === "follows") continue;
+        for (const { node } of model.readers[id])
+          if ((this.state[side].get(node) ?? "follows") === "follows") this.#note(side, node, "changed");
+      }
+    });
   }
 
   /** The state of each group: that of its nodes where all have one, else changed where any differs. */
@@ -234,7 +242,6 @@ class DifferencePanel {
     const state = difference.state[side].get(node.id);
     const partner = difference.partner[side].get(node.id);
     const out = [this.#back()];
-    if (entries.length > MOST_ENTRIES) list.append(element("li", "doc", `and ${entries.length - MOST_ENTRIES} more, by n and p`));
     const note = element("p", `state ${state === "follows" ? "" : (state ?? "")}`);
     note.textContent =
       state === "removed" ? "only in the left graph" : state === "added" ? "only in the right graph" : state === "changed" ? "changed" : state === "follows" ? "reads what has changed" : "the same on both sides";

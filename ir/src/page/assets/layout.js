@@ -92,6 +92,7 @@ function arrange(container, edges) {
     for (const p of points) [left, right] = [Math.min(left, p.x), Math.max(right, p.x)];
     if (width) [left, right] = [Math.min(left, x - width / 2), Math.max(right, x + width / 2)];
   }
+  if (!spots.length) [left, top, right, bottom] = [0, 0, 60, 0];
   const [padX, padTop, padBottom] = container.group ? [PAD, HEADER + 14, container.outs.size ? 24 : PAD] : [40, 40, 40];
   const move = (p) => ({ x: p.x - left + padX, y: p.y - top + padTop });
   const size = { w: right - left + 2 * padX, h: bottom - top + padTop + padBottom };
@@ -99,6 +100,16 @@ function arrange(container, edges) {
   const [ins, outs] = [ports("ins", "i"), ports("outs", "o")];
   const middle = spots.map(move);
 
+  // How far each row of boxes reaches up and down from its middle: through a row, edges go straight.
+  const rows = new Map();
+  spots.forEach(({ y, height }) => {
+    const row = Math.round(y - top + padTop);
+    rows.set(row, Math.max(rows.get(row) ?? 0, height / 2));
+  });
+  const through = (p) => {
+    const reach = rows.get(Math.round(p.y)) ?? 0;
+    return reach > 30 ? [{ x: p.x, y: p.y - reach }, { x: p.x, y: p.y + reach }] : [p];
+  };
   const path = (edge, at) => {
     if (edge.tag) return tagged(edge);
     const [from, to] = ends(edge);
@@ -111,9 +122,20 @@ function arrange(container, edges) {
     const inset = (box, spot, x) => Math.min(Math.max(x, spot.x - box.w / 2 + 12), spot.x + box.w / 2 - 12);
     if (edge.from && down) Object.assign(first, { x: inset(edge.from, middle[edge.from.at], first.x), y: middle[edge.from.at].y + edge.from.h / 2 });
     if (edge.to && down) Object.assign(last, { x: inset(edge.to, middle[edge.to.at], last.x), y: middle[edge.to.at].y - edge.to.h / 2 });
+    // At open groups they meet the ports.
+    const port = (box, side) => middle[box.at].x - box.w / 2 + box.extra + box.layout[side][box[side].get(edge.key).at];
+    if (edge.from?.kind === "container") first.x = port(edge.from, "outs");
+    if (edge.to?.kind === "container") last.x = port(edge.to, "ins");
+    let inner = points.slice(1, -1).flatMap(through);
+    // Out of a row and into one, past taller boxes beside.
+    const [out, into] = [move(a), move(b)];
+    if (edge.from) inner.unshift({ x: first.x, y: out.y + (rows.get(Math.round(out.y)) ?? 0) });
+    else inner.unshift({ x: out.x, y: out.y + (rows.get(Math.round(out.y)) ?? 0) });
+    if (edge.to) inner.push({ x: last.x, y: into.y - (rows.get(Math.round(into.y)) ?? 0) });
+    else inner.push({ x: into.x, y: into.y - (rows.get(Math.round(into.y)) ?? 0) });
     if (!edge.from) Object.assign(first, { x: ins[container.ins.get(edge.key).at], y: 0 });
     if (!edge.to) Object.assign(last, { x: outs[container.outs.get(edge.key).at], y: size.h });
-    let inner = points.slice(1, -1).filter((p) => !down || (p.y > first.y + 4 && p.y < last.y - 4));
+    inner = inner.filter((p, n) => !down || (p.y > first.y + 12 && p.y < last.y - 12) || (n > 0 && n < inner.length - 1 && p.y > first.y + 4 && p.y < last.y - 4));
     // Between neighbouring ranks nothing is in the way.
     if (last.y - first.y < 90 && inner.length <= 1) inner = [];
     const label = inner.length ? move({ x: laid.x ?? 0, y: laid.y ?? 0 }) : { x: (first.x + last.x) / 2, y: (first.y + last.y) / 2 };

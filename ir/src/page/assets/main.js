@@ -99,6 +99,11 @@ function start() {
   bar(app, panel);
   keys(app);
   tell(views[0], null);
+  if (difference) {
+    // Both sides begin at one scale.
+    const most = Math.max(0.55, Math.min(...views.map((view) => view.homeScale())));
+    for (const view of views) view.most = most;
+  }
   views.forEach((view) => view.home(false));
 
   const follow = (glide) => {
@@ -106,7 +111,7 @@ function start() {
     if (differences && asked.has("difference")) return differences.show(Number(asked.get("difference")) - 1);
     const name = asked.get("node");
     if (name === null) return;
-    const id = models[0].find(name) ?? models[0].find(`%${name}`);
+    const id = models[0].find(visible(name)) ?? models[0].find(visible(`%${name}`));
     if (id !== undefined) views[0].selectNode(models[0].nodes[id], { glide });
     else live.textContent = `there is no node ${name}`;
   };

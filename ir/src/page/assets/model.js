@@ -12,6 +12,16 @@ function shortened(text, most) {
   return text.slice(0, head) + "…" + text.slice(text.length - (most - 1 - head));
 }
 
+/** A name for the eye: characters that would turn the direction of what follows, or show nothing, are dots. */
+function visible(name) {
+  return name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, "·");
+}
+
+/** A name beside other text: what is written from right to left stays by itself. */
+function isolated(name) {
+  return /[^\u0000-\u02ff]/.test(name) ? `\u2068${name}\u2069` : name;
+}
+
 /** A value's name without `%`, and without quotes where it has them. */
 function bare(label) {
   const name = label.startsWith("%") ? label.slice(1) : label;
@@ -62,9 +72,9 @@ class Model {
       op,
       /** The class of an operation decides its colour; inputs, weights and outputs have their own. */
       color: op ? data.classes[op.class].key : raw.k,
-      title: op ? op.name : raw.w,
-      labels: raw.n,
-      names: raw.n.map(bare),
+      title: op ? op.name : visible(raw.w),
+      labels: raw.n.map(visible),
+      names: raw.n.map(bare).map(visible),
       types: raw.t.map((t) => data.types[t]),
       reads,
       attributes: raw.a ?? [],
@@ -171,12 +181,13 @@ class Model {
   detail(node) {
     const weights = this.weights(node);
     if (weights.length) {
-      const first = weights[0];
+      // Matrices tell more than gains and biases.
+      const first = weights.find((weight) => (weight.types[0] ?? "").includes(", ")) ?? weights[0];
       const parts = first.title.split(".");
       const last = parts.pop();
       const name = last === "weight" && parts.length ? parts.pop() : parts.length ? `${parts.pop()}.${last}` : last;
       const more = weights.length > 1 ? ` +${weights.length - 1}` : "";
-      return `${shortened(name, 26)} ${shortened(first.types[0] ?? "", 24)}${more}`;
+      return `${isolated(shortened(name, 26))} ${shortened(first.types[0] ?? "", 24)}${more}`;
     }
     const shown = node.attributes.map((text, at) => ({ field: node.op.fields[at], text }));
     shown.sort((a, b) => telling(a.field) - telling(b.field));

@@ -215,7 +215,7 @@ class Scene {
       if (!edge.tag && edge.to) labelled.add(edge.key);
       if (edge.tag) edge.text = shortened(bare(this.model.valueName(edge.values[0])), 20);
     }
-    const size = (c) => (c.kind === "container" ? `#${c.layout.id}` : `${c.w}x${c.h}`);
+    const size = (c) => (c.kind === "container" ? `#${c.layout.id}:${c.w}` : `${c.w}x${c.h}`);
     const end = (box, border, edge) => (box ? box.at : `${border}${(border === "i" ? container.ins : container.outs).get(edge.key).at}`);
     const structure = [
       container.group ? "g" : "root",

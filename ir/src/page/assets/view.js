@@ -173,14 +173,21 @@ class GraphView extends EventTarget {
     this.go({ scale, x: (w - this.w / scale) / 2, y: (h - this.h / scale) / 2 }, glide);
   }
 
+  /** The scale of what one begins with: all of it where that can be read; never above `most`. */
+  homeScale() {
+    const { w, h } = this.scene;
+    const whole = Math.min(this.w / w, this.h / h, 1.25);
+    return Math.min(whole >= 0.55 ? whole : Math.min(1, Math.max(0.62, this.w / w)), this.most ?? Infinity);
+  }
+
   /** What one begins with: readable, from the top. */
   home(glide = true) {
     const { w, h } = this.scene;
-    const whole = Math.min(this.w / w, this.h / h, 1.25);
-    if (whole >= 0.55) return this.fit(glide);
-    const scale = Math.min(1, Math.max(0.62, this.w / w));
+    const scale = this.homeScale();
+    const [seenW, seenH] = [this.w / scale, this.h / scale];
     const first = this.scene.boxes.find((b) => b.kind === "input") ?? { x: w / 2, w: 0 };
-    this.go({ scale, x: w * scale <= this.w ? (w - this.w / scale) / 2 : first.x + first.w / 2 - this.w / 2 / scale, y: 0 }, glide);
+    const x = w <= seenW + 1 ? (w - seenW) / 2 : first.x + first.w / 2 - seenW / 2;
+    this.go({ scale, x, y: h <= seenH + 1 ? (h - seenH) / 2 : 0 }, glide);
   }
 
   zoom(factor, at = { x: this.w / 2, y: this.h / 2 }, glide = true) {
