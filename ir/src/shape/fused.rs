@@ -154,9 +154,9 @@ mod tests {
         bad(joined(2, Some(1e-6), &[]), &all, "2 matrices and 0 vectors are wanted, found 3");
         bad(joined(1, None, &[1]), &[x.clone(), w.clone(), g.clone()], "numbers of parts");
         bad(joined(2, None, &[1, 0]), &all, "ascending");
-        bad(joined(0, None, &[]), &[x.clone()], "at least one part");
-        bad(joined(u32::MAX, None, &[]), &[x.clone()], "are wanted");
-        bad(joined(1, Some(1e-6), &[]), &[x.clone()], "the gain of the norm is missing");
+        bad(joined(0, None, &[]), std::slice::from_ref(&x), "at least one part");
+        bad(joined(u32::MAX, None, &[]), std::slice::from_ref(&x), "are wanted");
+        bad(joined(1, Some(1e-6), &[]), std::slice::from_ref(&x), "the gain of the norm is missing");
         bad(joined(1, None, &[]), &[x, f("8, 5")], "the last dimension of W is 5");
     }
 
