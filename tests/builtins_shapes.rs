@@ -73,8 +73,9 @@ fn run(dims: &[usize], body: &str) -> (Vec<usize>, Vec<f32>) {
         let made = Session::new(Arc::new(program)).run(&given, Rows::All).unwrap_or_else(|e| panic!("{body}\n{e}"));
         let (_, t) = &made[0];
         let now = (t.dims().to_vec(), values(&t.to_dtype(DType::F32).unwrap()));
-        if let Some(before) = found.replace(now.clone()) {
-            assert_eq!(before, now, "{body}");
+        // The compiler may compute in another order.
+        if let Some((dims, before)) = found.replace(now.clone()) {
+            near(body, now, &dims, &before);
         }
     }
     found.unwrap()

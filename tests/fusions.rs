@@ -160,7 +160,7 @@ fn patterns(k: usize, w: &str) -> Vec<Pattern> {
         product("x", "p", "a"),
         row("y", "Add(%p, %va)"),
         product("x", "q", "b"),
-        format!("%r: f32[S, 3] = Matmul(%x, %c)\n output y = %y\n output q = %q\n output r = %r\n"),
+        "%r: f32[S, 3] = Matmul(%x, %c)\n output y = %y\n output q = %q\n output r = %r\n".to_owned(),
     ];
     add("joined", &joined, "JoinedMatmul", &["p"]);
     let mut normed = joined.map(|part| part.replace("(%x,", "(%h,"));

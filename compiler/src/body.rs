@@ -34,6 +34,8 @@ pub struct Body {
     nodes: Vec<Option<Entry>>,
     inputs: Vec<NodeId>,
     outputs: Vec<(String, Value)>,
+    /// The places in `outputs` of each value that is one.
+    output_places: HashMap<Value, Vec<usize>>,
     /// How many nodes there are.
     live: usize,
 }
@@ -92,6 +94,7 @@ impl Body {
         }
         body.inputs = graph.inputs().map(|(_, v)| v.node).collect();
         for (name, value) in graph.outputs() {
+            body.output_places.entry(value).or_default().push(body.outputs.len());
             body.outputs.push((name.to_owned(), value));
             body.entry_mut(value.node).uses[value.port as usize] += 1;
         }
@@ -192,12 +195,13 @@ impl Body {
 
     /// The names of the outputs that a value is.
     pub fn output_names(&self, value: Value) -> Vec<&str> {
-        self.outputs.iter().filter(|(_, v)| *v == value).map(|(n, _)| n.as_str()).collect()
+        let places = self.output_places.get(&value).into_iter().flatten();
+        places.map(|&at| self.outputs[at].0.as_str()).collect()
     }
 
     /// Whether a value is an output.
     pub fn is_output(&self, value: Value) -> bool {
-        self.outputs.iter().any(|(_, v)| *v == value)
+        self.output_places.contains_key(&value)
     }
 
     /// The operands that read a value: node and operand number, in order.
@@ -340,9 +344,12 @@ impl Body {
                 self.entry_mut(new.node).readers[new.port as usize].push((id, at));
             }
         }
-        for (_, value) in self.outputs.iter_mut().filter(|(_, v)| *v == old) {
-            *value = new;
-            moved += 1;
+        if let Some(places) = self.output_places.remove(&old) {
+            for &at in &places {
+                self.outputs[at].1 = new;
+                moved += 1;
+            }
+            self.output_places.entry(new).or_default().extend(places);
         }
         self.entry_mut(old.node).uses[old.port as usize] -= moved;
         self.entry_mut(new.node).uses[new.port as usize] += moved;

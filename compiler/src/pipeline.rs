@@ -101,6 +101,9 @@ impl Context<'_> {
     }
 }
 
+/// Is shown what a pass did, and the graph after it.
+pub type Observer<'a> = &'a dyn Fn(&PassReport, &Graph);
+
 /// How to compile.
 #[derive(Clone, Default)]
 pub struct Options<'a> {
@@ -117,7 +120,7 @@ pub struct Options<'a> {
     /// What computes constants; without, none are folded.
     pub evaluate: Option<&'a dyn Evaluate>,
     /// Is shown the graph after each pass that changed it.
-    pub observe: Option<&'a dyn Fn(&PassReport, &Graph)>,
+    pub observe: Option<Observer<'a>>,
 }
 
 /// What one pass did.

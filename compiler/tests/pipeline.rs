@@ -1,5 +1,7 @@
 //! The driver: patches in order, their numbers, and where they stop.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use tallow_compiler::{Options, Outcome, Stage, optimise};
 use tallow_ir::text;
 use tallow_ir::verify::{Verified, verify};

@@ -1,5 +1,7 @@
 //! Each portable pass on small graphs: what it changes, and what it leaves alone and why.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use tallow_compiler::{Options, Outcome, optimise};
 use tallow_ir::verify::verify;
 use tallow_ir::{Evaluate, Literal, Op, text};
