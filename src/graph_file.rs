@@ -129,7 +129,7 @@ fn bound(path: &Path, format: GraphFormat, text: &str, model: Option<&ModelFile>
     let raw = graph_section::parse(format, text).map_err(refuse)?;
     raw.to_graph(&|_| None, false).map_err(|e| {
         let cure =
-            "Tensors of a model are known only beside it: give the model too (`tallow dump FILE --model MODEL`).";
+            "Tensors of a model are known only beside it: give the model too (`--model MODEL`).";
         wrong(path, format!("{e}\n{cure}"))
     })
 }
@@ -179,11 +179,23 @@ fn ending(path: &Path) -> Option<String> {
     path.extension().map(|e| e.to_string_lossy().to_lowercase())
 }
 
+/// Why a file with this ending is no model, where its ending says so.
+pub(crate) fn no_model(path: &Path) -> Option<String> {
+    let shown = path.display();
+    let wanted = "a model is wanted here: a .model file, a GGUF file or a Hugging Face folder";
+    match ending(path)?.as_str() {
+        "txt" | "hex" | "toml" => Some(format!("{shown}: is a graph by its ending, and {wanted}")),
+        "rs" | "tri" => Some(format!("{shown}: is a program by its ending, and {wanted}")),
+        "json" | "dot" | "gv" | "mmd" | "html" => Some(no_form(path)),
+        _ => None,
+    }
+}
+
 /// Why a file's ending is none of a graph that can be read.
 fn no_form(path: &Path) -> String {
     let path_shown = path.display();
     match ending(path).as_deref() {
-        Some("json" | "dot" | "gv" | "mmd") => format!(
+        Some("json" | "dot" | "gv" | "mmd" | "html") => format!(
             "{path_shown}: this form of a graph is for other programs and cannot be read back; use a .txt, .hex or .toml file, which `tallow compile -o FILE.txt` writes"
         ),
         Some(_) | None => format!("{path_shown}: a graph is read from a .txt, .hex or .toml file"),

@@ -17,8 +17,14 @@ pub struct Resolved {
 /// The `.model` file for `source`. Anything but a `.model` file is imported into [`cache_folder`]
 /// the first time, with the default options; later calls find it there as long as the path, size
 /// and time of change of the source are the same.
+///
+/// # Errors
+/// A file that is no model by its ending, and what import refuses.
 pub fn resolve(source: &Path, progress: &mut dyn Progress) -> Result<Resolved> {
     if !needs_import(source) {
+        if let Some(why) = crate::graph_file::no_model(source) {
+            return Err(Error::Usage(why));
+        }
         return Ok(Resolved { path: source.to_owned(), imported: None });
     }
     let folder = cache_folder().ok_or_else(|| {

@@ -35,9 +35,9 @@ pub fn missed(made: &Optimised) -> String {
     let mut known: HashMap<String, usize> = HashMap::new();
     for remark in &made.remarks {
         let Outcome::Missed(why) = &remark.outcome else { continue };
-        // Layers differ in their numbers.
-        let key: String = format!("{}: {}: {why}", remark.pass, remark.what);
-        let key: String = key.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+        // The names of values are those of the place; their number is not.
+        let words: String = why.split('`').step_by(2).collect();
+        let key = format!("{}: {}: {words}", remark.pass, remark.what);
         match known.get(&key) {
             Some(&at) => kinds[at].2 += 1,
             None => {

@@ -125,12 +125,16 @@ struct PassOptions {
 }
 
 impl PassOptions {
+    /// Whether something is asked for that only makes sense with passes.
+    fn optimises(&self) -> bool {
+        self.stop_after.is_some() || self.remarks || self.emit_each.is_some() || self.verify
+    }
+
     /// The stage that is asked for, by itself or by what only makes sense with it.
     fn stage(&self) -> Stage {
-        let optimises = self.stop_after.is_some() || self.remarks || self.emit_each.is_some() || self.verify;
         match self.stage {
             Some(stage) => stage.into(),
-            None if optimises => Stage::Target,
+            None if self.optimises() || self.passes.is_some() => Stage::Target,
             None => Stage::Raw,
         }
     }
@@ -151,6 +155,9 @@ impl Compile {
                 path.display()
             ),
         };
+        if self.passes.stage() == Stage::Raw && self.passes.optimises() {
+            bail!(Error::Usage("no pass runs at the stage raw; leave out --stage, or say portable or target".into()));
+        }
         self.output.check()?;
         let opened = self.from.open(self.source.as_deref(), ui)?;
         let emitted = self.passes.emit_each.as_deref().map(Emitted::new).transpose()?;

@@ -5,6 +5,7 @@ use crate::source::{SourceOptions, at_stage};
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,6 +86,13 @@ pub struct Dump {
     output: Output,
 }
 
+/// The symbols of a plan's sizes.
+fn symbols(plan: &Plan) -> BTreeSet<&str> {
+    let made = plan.prelude.iter().chain(&plan.steps).flat_map(|s| &s.types);
+    let types = plan.inputs.iter().map(|i| &i.ty).chain(made);
+    types.flat_map(|ty| ty.shape.dims()).flat_map(|d| d.symbols()).collect()
+}
+
 fn size(text: &str) -> Result<(String, i64), String> {
     let (name, n) = text.split_once('=').ok_or("expected a symbol and a number, as in S=512")?;
     let n: i64 = n.parse().map_err(|e| format!("`{n}`: {e}"))?;
@@ -103,7 +111,7 @@ impl Dump {
             if format != Format::Txt || self.full {
                 bail!(Error::Usage("a plan is shown as text alone, every step of it".into()));
             }
-            self.output.put(&self.plans(&opened)?, opened.graph.graph(), ui)?;
+            self.output.write(&self.plans(&opened)?, ui)?;
             return Ok(ExitCode::SUCCESS);
         }
         if !self.sizes.is_empty() {
@@ -133,6 +141,12 @@ impl Dump {
             Some(last) => ("a prompt: the last row of the logits", last),
             None => ("a call", all),
         };
+        let plans = [Some(&first.plan), one.as_ref().map(|one| &one.plan)];
+        let symbols: BTreeSet<&str> = plans.into_iter().flatten().flat_map(symbols).collect();
+        if let Some((name, _)) = self.sizes.iter().find(|(name, _)| !symbols.contains(name.as_str())) {
+            let known: Vec<&str> = symbols.into_iter().collect();
+            bail!(Error::Usage(format!("--size {name}: the plan has no such symbol; it has {}", known.join(", "))));
+        }
         let mut out = String::new();
         self.plan(name, &first.plan, &[("S", 512), ("P", 0)], &mut out);
         if let Some(one) = one {
@@ -143,7 +157,9 @@ impl Dump {
     }
 
     fn plan(&self, name: &str, plan: &Plan, defaults: &[(&str, i64)], out: &mut String) {
-        let mut sizes: Bindings = defaults.iter().map(|&(s, n)| (s.to_owned(), n)).collect();
+        let symbols = symbols(plan);
+        let defaults = defaults.iter().filter(|(s, _)| symbols.contains(s));
+        let mut sizes: Bindings = defaults.map(|&(s, n)| (s.to_owned(), n)).collect();
         sizes.extend(self.sizes.iter().cloned());
         let _ =
             writeln!(out, "# plan of {name}: {} steps, {} before the first call", plan.steps.len(), plan.prelude.len());
