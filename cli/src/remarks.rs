@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use tallow::compiler::{Optimised, Outcome, Remark};
 
-/// Remarks by pass in their order, then what each pass cost.
-pub fn text(made: &Optimised, colour: bool) -> String {
+/// Remarks by pass in their order, then what each pass did, and how long it took if `timings`.
+pub fn text(made: &Optimised, timings: bool, colour: bool) -> String {
     let mut out = String::new();
     for pass in &made.passes {
         let of_pass: Vec<&Remark> = made.remarks.iter().filter(|r| r.pass == pass.name).collect();
@@ -16,6 +16,7 @@ pub fn text(made: &Optimised, colour: bool) -> String {
         let _ = writeln!(out, "{}", pass.name);
         for remark in of_pass {
             let line = format!("  {remark}");
+            let line = ui::printable(&line);
             match (colour, remark.is_applied()) {
                 (true, true) => writeln!(out, "\u{1b}[32m{line}\u{1b}[0m"),
                 (true, false) => writeln!(out, "\u{1b}[33m{line}\u{1b}[0m"),
@@ -25,7 +26,7 @@ pub fn text(made: &Optimised, colour: bool) -> String {
         }
         out.push('\n');
     }
-    out.push_str(&passes(made));
+    out.push_str(&passes(made, timings));
     out
 }
 
@@ -53,28 +54,25 @@ pub fn missed(made: &Optimised) -> String {
     for (why, remark, count) in kinds {
         rows.push(vec![count.to_string(), remark.pass.to_owned(), remark.what.clone(), why, remark.place.clone()]);
     }
-    ui::table(&rows)
+    ui::printable(&ui::table(&rows)).into_owned()
 }
 
-/// A table of the passes: patches, misses, nodes, milliseconds.
-fn passes(made: &Optimised) -> String {
-    let head = ["pass", "applied", "missed", "nodes", "ms"].map(str::to_owned).to_vec();
-    let mut rows = vec![head];
+/// A table of the passes: patches, misses, nodes, and milliseconds if `timings`.
+fn passes(made: &Optimised, timings: bool) -> String {
+    let head = ["pass", "applied", "missed", "nodes", "ms"].map(str::to_owned);
+    let columns = if timings { 5 } else { 4 };
+    let mut rows = vec![head[..columns].to_vec()];
     for p in &made.passes {
         let nodes = if p.before == p.after { p.after.to_string() } else { format!("{} -> {}", p.before, p.after) };
-        rows.push(vec![
-            p.name.to_owned(),
-            p.patches.to_string(),
-            p.missed.to_string(),
-            nodes,
-            format!("{:.2}", p.time.as_secs_f64() * 1e3),
-        ]);
+        let time = format!("{:.2}", p.time.as_secs_f64() * 1e3);
+        let row = [p.name.to_owned(), p.patches.to_string(), p.missed.to_string(), nodes, time];
+        rows.push(row[..columns].to_vec());
     }
     ui::table(&rows)
 }
 
 /// The same for machines.
-pub fn json(made: &Optimised) -> serde_json::Value {
+pub fn json(made: &Optimised, timings: bool) -> serde_json::Value {
     let remarks: Vec<_> = made
         .remarks
         .iter()
@@ -93,10 +91,14 @@ pub fn json(made: &Optimised) -> serde_json::Value {
         .passes
         .iter()
         .map(|p| {
-            serde_json::json!({
+            let mut pass = serde_json::json!({
                 "pass": p.name, "applied": p.patches, "missed": p.missed,
-                "nodes_before": p.before, "nodes_after": p.after, "milliseconds": p.time.as_secs_f64() * 1e3,
-            })
+                "nodes_before": p.before, "nodes_after": p.after,
+            });
+            if timings {
+                pass["milliseconds"] = (p.time.as_secs_f64() * 1e3).into();
+            }
+            pass
         })
         .collect();
     serde_json::json!({ "remarks": remarks, "passes": passes })

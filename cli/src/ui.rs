@@ -1,6 +1,7 @@
 //! What the command shows beside its answers: progress bars, notes, errors; and interrupts.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -137,6 +138,19 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
+}
+
+/// A text whose control characters, which names in files may hold, are written out; lines and tabs stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let wild = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(wild) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if wild(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out.into()
 }
 
 /// `1234567` as `1.2 MB`.

@@ -11,7 +11,8 @@ fn remarks_tell_what_was_done_and_what_not() {
     let run = |arguments: &[&str]| tallow(folder.path(), arguments);
     let text = run(&["compile", "tiny.model", "--remarks"]).fine();
     assert!(text.contains("joined-projections\n") && text.contains("norm-matmul\n"), "{text}");
-    assert!(text.contains("pass ") && text.contains(" applied ") && text.contains(" ms\n"), "{text}");
+    assert!(text.contains("pass ") && text.contains(" applied ") && !text.contains(" ms\n"), "{text}");
+    assert!(run(&["compile", "tiny.model", "--remarks", "--timings"]).fine().contains(" ms\n"));
     let json = run(&["compile", "tiny.model", "--remarks", "--json"]).json();
     let remarks = json["remarks"].as_array().unwrap();
     let applied: Vec<u64> = remarks.iter().filter_map(|r| r["patch"].as_u64()).collect();
@@ -59,7 +60,18 @@ fn passes_are_listed_chosen_and_refused_by_name() {
     let error = run(&["compile", "tiny.model", "--passes", "norm-matmul,magic"]).fails(2);
     assert!(error.contains("`magic`") && error.contains("joined-projections"), "{error}");
     assert_eq!(run(&["compile", "tiny.model", "--passes", "dead", "--stage", "raw"]).code, 2);
-    assert_eq!(run(&["compile", "tiny.model", "--json"]).code, 2);
+    for wrong in [
+        &["compile", "tiny.model", "--json"][..],
+        &["compile", "tiny.model", "--timings"],
+        &["compile", "tiny.model", "--stage", "raw", "--remarks"],
+        &["compile", "tiny.model", "--remarks", "--format", "hex"],
+    ] {
+        assert_eq!(run(wrong).code, 2, "{wrong:?}");
+    }
+    // What fails leaves nothing behind, and what is written is not written over.
+    assert_eq!(run(&["compile", "tiny.model", "--passes", "magic", "--emit-each", "none"]).code, 2);
+    assert!(!folder.path().join("none").exists());
+    run(&["compile", "tiny.model", "--emit-each", "e", "-o", "e/00-raw.txt"]).fails(2);
 }
 
 #[test]
@@ -70,10 +82,12 @@ fn every_stage_is_shown() {
     assert!(run(&["dump", "tiny.model", "--stage", "target"]).fine().contains("JoinedMatmul"));
     let plan = run(&["dump", "tiny.model", "--stage", "plan", "--size", "S=7"]).fine();
     assert!(plan.contains("# plan of a prompt") && plan.contains("# plan of one token"), "{plan}");
-    assert!(plan.contains("# memory at P = 0, S = 7: ") && plan.contains("every call:"), "{plan}");
+    assert!(plan.contains("# memory at S = 7: ") && plan.contains("every call:"), "{plan}");
     for wrong in [
         &["dump", "tiny.model", "--stage", "plan", "--json"][..],
         &["dump", "tiny.model", "--size", "S=7"],
+        &["dump", "tiny.model", "--stage", "plan", "--size", "Q=7"],
+        &["check", "target.txt"],
         &["dump", "tiny.model", "--stage", "plan", "--size", "S"],
         &["dump", "tiny.model", "--stage", "plan", "--size", "S=-1"],
         &["dump", "tiny.model", "--html", "--json"],
@@ -109,6 +123,7 @@ fn twenty_processes_write_the_same_bytes() {
         &["dump", "tiny.model", "--html"],
         &["dump", "tiny.model", "--stage", "plan"],
         &["compile", "tiny.model", "--stage", "target", "--format", "hex"],
+        &["compile", "tiny.model", "--remarks", "--json"],
         &["diff", "a.txt", "b.txt"],
     ] {
         let first = run(command);

@@ -70,7 +70,7 @@ fn fan(nodes: usize) -> Result<Verified, Box<dyn Error>> {
     let x = g.input("x", TensorType::f32(Shape::fixed(&[4])))?;
     let mut sum = x;
     for at in 0..nodes / 2 {
-        let same = g.op(Op::AddScalar { value: if at % 3 == 0 { 0.0 } else { 1.0 }.into() }, &[x])?;
+        let same = g.op(Op::AddScalar { value: if at % 3 == 0 { -0.0 } else { 1.0 }.into() }, &[x])?;
         sum = g.op(Op::Sub, &[sum, same])?;
     }
     g.output("y", sum)?;

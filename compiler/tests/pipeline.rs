@@ -12,7 +12,7 @@ fn graph(statements: &str) -> Verified {
 
 const THREE: &str = "
     input %x: f32[4]
-    %a: f32[4] = AddScalar(%x) { value = 0 }
+    %a: f32[4] = AddScalar(%x) { value = -0 }
     %b: f32[4] = MulScalar(%a) { value = 1 }
     %c: f32[4] = Exp(%b)
     %d: f32[4] = Clamp(%c) { min = none, max = none }

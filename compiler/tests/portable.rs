@@ -47,7 +47,7 @@ fn becomes(pass: &str, before: &str, wanted: &[&str]) {
 fn identities_go_and_constants_become_attributes() {
     let pass = "identities";
     for statement in [
-        "%a: f32[S, 4] = AddScalar(%x) { value = 0 }",
+        "%a: f32[S, 4] = AddScalar(%x) { value = -0 }",
         "%a: f32[S, 4] = Permute(%x) { dims = [0, 1] }",
         "%a: f32[S, 4] = Reshape(%x) { shape = [-1, 4] }",
         "%a: f32[S, 4] = Concat(%x) { axis = 0 }",
@@ -67,8 +67,10 @@ fn identities_go_and_constants_become_attributes() {
         let before = format!("input %x: f32[S, 4]\n{constant}\n%a: f32[S, 4] = {op}\noutput y = %a");
         becomes(pass, &before, &[&format!("%a: f32[S, 4] = {wanted}"), "output y = %a"]);
     }
-    // What spreads, and what divides inexactly, stays.
-    for op in ["%a: f32[4, 4] = Add(%x, %z)", "%a: f32[1, 4] = Div(%x, %c)"] {
+    // What spreads, what divides inexactly, and what makes 0 of -0, stays.
+    for op in
+        ["%a: f32[4, 4] = Sub(%x, %z)", "%a: f32[1, 4] = Div(%x, %c)", "%a: f32[1, 4] = AddScalar(%x) { value = 0 }"]
+    {
         let zero = "%z: f32[4, 4] = Constant() { dtype = f32, shape = [4, 4], values = [0] }";
         let before = format!("input %x: f32[1, 4]\n{constant}\n{zero}\n{op}\noutput y = %a");
         assert!(after(pass, &before).0.contains(&op.to_owned()));

@@ -112,7 +112,7 @@ impl Growth {
         if rank == 0 {
             return None;
         }
-        let value = self.dice.of(&[0.0, 1.0, 0.5, -2.0]).into();
+        let value = self.dice.of(&[0.0, -0.0, 1.0, 0.5, -2.0]).into();
         match self.dice.below(24) {
             0 | 1 => {
                 let op = self.dice.of(&[0, 1, 2, 3, 4, 5]);
@@ -133,7 +133,7 @@ impl Growth {
                 let constant = Op::Constant { dtype: DType::F32, shape, values: vec![value] };
                 let c = self.try_op(constant, &[])?;
                 let op = [Op::Add, Op::Mul, Op::Sub, Op::Div][self.dice.below(4)].clone();
-                if matches!(op, Op::Div) && value == 0.0f32.into() {
+                if matches!(op, Op::Div) && (value == 0.0f32.into() || value == (-0.0f32).into()) {
                     return None;
                 }
                 self.try_op(op, &[x, c])?;

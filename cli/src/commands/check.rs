@@ -71,13 +71,13 @@ impl Check {
                 object["numeric"] = agreements.iter().map(agreement_json).collect();
             }
             if let Some(made) = &missed {
-                object["remarks"] = remarks::json(made);
+                object["remarks"] = remarks::json(made, false);
             }
             writeln!(out, "{object:#}")?;
         } else {
             write!(out, "{}", text(&report, self.allow))?;
             for agreement in &agreements {
-                write!(out, "{}", agreement_text(agreement))?;
+                write!(out, "{}", ui::printable(&agreement_text(agreement)))?;
             }
             if let Some(made) = &missed {
                 match remarks::missed(made) {

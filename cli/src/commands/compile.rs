@@ -11,8 +11,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::Error;
-use tallow::compiler::passes::PASSES;
-use tallow::compiler::{CompileError, Options, PassReport, Stage, optimise};
+use tallow::compiler::passes::{self, PASSES};
+use tallow::compiler::{Options, PassReport, Stage, optimise};
 use tallow::executor::Interpreter;
 use tallow::format::{AtomicFile, GraphFormat, ModelFile};
 use tallow::frontends::graph_section;
@@ -109,10 +109,13 @@ struct PassOptions {
     /// Apply the first N patches only: halve N until the faulty patch is found.
     #[arg(long, value_name = "N")]
     stop_after: Option<u32>,
-    /// Tell every candidate of every pass, applied or missed and why, and how long the passes took; on stdout,
-    /// in place of the graph unless that goes to a file.
+    /// Tell every candidate of every pass, applied or missed and why; on stdout, in place of the graph unless
+    /// that goes to a file.
     #[arg(long)]
     remarks: bool,
+    /// With the remarks, tell how long each pass took.
+    #[arg(long, requires = "remarks")]
+    timings: bool,
     /// Remarks as one JSON object.
     #[arg(long, requires = "remarks")]
     json: bool,
@@ -125,6 +128,19 @@ struct PassOptions {
 }
 
 impl PassOptions {
+    /// An error where a pass is not known, or none would run.
+    fn check(&self) -> Result<()> {
+        if self.stage() == Stage::Raw && self.optimises() {
+            bail!(Error::Usage("no pass runs at the stage raw; leave out --stage, or say portable or target".into()));
+        }
+        let unknown = self.passes.iter().flatten().find(|name| passes::named(name).is_none());
+        if let Some(name) = unknown {
+            let known: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+            bail!(Error::Usage(format!("there is no pass `{name}`; there are {}", known.join(", "))));
+        }
+        Ok(())
+    }
+
     /// Whether something is asked for that only makes sense with passes.
     fn optimises(&self) -> bool {
         self.stop_after.is_some() || self.remarks || self.emit_each.is_some() || self.verify
@@ -143,8 +159,14 @@ impl PassOptions {
 impl Compile {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         if self.passes.passes.as_ref().is_some_and(|p| *p == ["list"]) {
-            print!("{}", listing());
+            std::io::stdout().lock().write_all(listing().as_bytes())?;
             return Ok(ExitCode::SUCCESS);
+        }
+        self.passes.check()?;
+        let graph_is_written =
+            self.output.output.is_some() || !(self.passes.remarks || self.passes.emit_each.is_some());
+        if self.format.is_some() && !graph_is_written {
+            bail!(Error::Usage("--format is for the graph, which goes to a file beside remarks: add -o FILE".into()));
         }
         let by_ending = self.output.output.as_deref().map(|path| (path, Format::of(path)));
         let format = match (self.format, by_ending) {
@@ -155,9 +177,6 @@ impl Compile {
                 path.display()
             ),
         };
-        if self.passes.stage() == Stage::Raw && self.passes.optimises() {
-            bail!(Error::Usage("no pass runs at the stage raw; leave out --stage, or say portable or target".into()));
-        }
         self.output.check()?;
         let opened = self.from.open(self.source.as_deref(), ui)?;
         let emitted = self.passes.emit_each.as_deref().map(Emitted::new).transpose()?;
@@ -179,17 +198,14 @@ impl Compile {
             observe: emitted.is_some().then_some(&observe as &dyn Fn(&PassReport, &Graph)),
             ..Options::default()
         };
-        let made = optimise(&opened.graph, &options).map_err(|e| match e {
-            CompileError::UnknownPass { .. } => Error::Usage(e.to_string()),
-            e => Error::Executor(e.into()),
-        })?;
+        let made = optimise(&opened.graph, &options).map_err(|e| Error::Executor(e.into()))?;
         if let Some(error) = failed.into_inner() {
             return Err(error);
         }
         if self.passes.remarks {
             let text = match self.passes.json {
-                true => format!("{:#}\n", remarks::json(&made)),
-                false => remarks::text(&made, ui.paints_stdout()),
+                true => format!("{:#}\n", remarks::json(&made, self.passes.timings)),
+                false => remarks::text(&made, self.passes.timings, ui.paints_stdout()),
             };
             std::io::stdout().lock().write_all(text.as_bytes())?;
             if self.output.output.is_none() {
@@ -201,7 +217,10 @@ impl Compile {
             return Ok(ExitCode::SUCCESS);
         }
         let graph = made.graph.graph();
-        self.output.put(&format.render(graph)?, graph, ui)?;
+        let text = format.render(graph).map_err(|e| Error::Graph { file: opened.label.clone(), source: e.into() })?;
+        // The folder of graphs may hold it by now.
+        self.output.check()?;
+        self.output.put(&text, graph, ui)?;
         Ok(ExitCode::SUCCESS)
     }
 }

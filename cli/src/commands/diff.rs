@@ -105,6 +105,12 @@ struct Sides {
 }
 
 impl Sides {
+    /// Whether something is said of B.
+    fn has_right(&self) -> bool {
+        let files = self.right_config.is_some() || self.right_model.is_some() || self.right_graph.is_some();
+        files || self.right_path.is_some() || self.right_stage.is_some()
+    }
+
     /// The options of A and those of B.
     fn each(&self) -> (Own<'_>, Own<'_>) {
         let left = Own {
@@ -169,7 +175,8 @@ impl Diff {
                     false => format!("--- {}\n+++ {}\n", a.about.title, b.about.title),
                 };
                 let text = format!("{heads}{}", found.text());
-                if self.output.output.is_some() { text } else { coloured(&text, ui) }
+                let text = ui::printable(&text);
+                if self.output.output.is_some() { text.into_owned() } else { coloured(&text, ui) }
             }
         };
         self.output.write(&text, ui)?;
@@ -206,6 +213,9 @@ impl Diff {
                 sides.push((self.from.open_side(file, right, &self.left, ui)?, stage(self.own.right_stage)));
             }
             None => {
+                if self.own.has_right() {
+                    bail!(Error::Usage("there is no B with --against; leave out the --right- options".into()));
+                }
                 self.from.check_for(&[&self.left])?;
                 sides.push((self.from.open_side(&self.left, left, &self.left, ui)?, stage(self.own.left_stage)));
             }
@@ -214,7 +224,7 @@ impl Diff {
         if !ui.quiet() || self.output.output.is_some() {
             let text = match form {
                 Form::Json => format!("{:#}\n", report.json()),
-                Form::Text | Form::Page => self.numeric.text(&report),
+                Form::Text | Form::Page => ui::printable(&self.numeric.text(&report)).into_owned(),
             };
             self.output.write(&text, ui)?;
         }

@@ -111,7 +111,7 @@ impl Dump {
             if format != Format::Txt || self.full {
                 bail!(Error::Usage("a plan is shown as text alone, every step of it".into()));
             }
-            self.output.write(&self.plans(&opened)?, ui)?;
+            self.output.write(&ui::printable(&self.plans(&opened)?), ui)?;
             return Ok(ExitCode::SUCCESS);
         }
         if !self.sizes.is_empty() {
@@ -172,6 +172,9 @@ impl Dump {
                 ui::bytes(m.block),
                 ui::bytes(m.sum)
             ),
+            None if symbols.iter().all(|s| sizes.contains_key(*s)) => {
+                writeln!(out, "# memory at {}: more than 64 bits count", used.join(", "))
+            }
             None => writeln!(out, "# memory: some sizes are told only by running, or by --size SYMBOL=N"),
         };
         let _ = write!(out, "{plan}");

@@ -87,7 +87,7 @@ pub static PASSES: &[Pass] = &[
     Pass {
         name: "sampling-tail",
         stage: Target,
-        doc: "Leaves out what does not change which token is chosen, and moves factors into the temperature.",
+        doc: "Leaves out steps before the choice of a token that keep the order of logits, and moves factors into the temperature.",
         way: Way::Rule(&target::sampling_tail::SamplingTail),
     },
 ];

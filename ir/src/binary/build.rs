@@ -25,6 +25,10 @@ impl RawGraph {
         if labels.is_cyclic() {
             return Err(refuse("a graph with a cycle has no binary form; the verifier shows the cycle"));
         }
+        let named = graph.inputs().chain(graph.weights()).chain(graph.outputs());
+        if named.into_iter().any(|(name, _)| name.is_empty()) {
+            return Err(refuse("an input, a weight or an output without a name has no binary form; name it"));
+        }
         let names = Names::new(graph, &labels)?;
         let mut nodes = Vec::with_capacity(graph.len());
         for &node in labels.order() {

@@ -34,7 +34,8 @@ fn kept(body: &Body, at: NodeId, op: &Op) -> Option<Value> {
     // Half types round what flows through an operation; a weight is read as what it is stored as.
     let plain = !ty.dtype.is_encoding() && !matches!(ty.dtype, DType::F16 | DType::BF16);
     let keeps = match op {
-        Op::AddScalar { value } => value.get() == 0.0,
+        // 0 added makes 0 of −0; −0 added keeps every number.
+        Op::AddScalar { value } => is_minus_zero(value.get()),
         Op::MulScalar { value } => value.get() == 1.0,
         Op::Clamp { min: None, max: None } => true,
         Op::Cast { dtype } => *dtype == ty.dtype,
@@ -55,18 +56,26 @@ fn kept(body: &Body, at: NodeId, op: &Op) -> Option<Value> {
             return (other == op).then(|| body.operand(inner, 0)).flatten().filter(|&v| computed(body, v));
         }
         Op::Add | Op::Sub | Op::Mul | Op::Div => {
-            let neutral = if matches!(op, Op::Add | Op::Sub) { 0.0 } else { 1.0 };
             let [a, b] = *operands else { return None };
             let commutes = matches!(op, Op::Add | Op::Mul);
+            let neutral = |v: f32| match op {
+                Op::Add => is_minus_zero(v) || (v == 0.0 && ty.dtype.is_integer()),
+                Op::Sub => v == 0.0 && !is_minus_zero(v),
+                _ => v == 1.0,
+            };
             return match (splat(body, a), splat(body, b)) {
-                (_, Some(v)) if v == neutral && computed(body, a) => Some(a),
-                (Some(v), _) if v == neutral && commutes && computed(body, b) => Some(b),
+                (_, Some(v)) if neutral(v) && computed(body, a) => Some(a),
+                (Some(v), _) if neutral(v) && commutes && computed(body, b) => Some(b),
                 _ => None,
             };
         }
         _ => return None,
     };
     (keeps && plain).then_some(x)
+}
+
+fn is_minus_zero(value: f32) -> bool {
+    value == 0.0 && value.is_sign_negative()
 }
 
 /// Whether a value is held as it is computed with: no half type, no encoding.

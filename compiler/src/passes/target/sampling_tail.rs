@@ -1,11 +1,12 @@
 //! The steps between logits and the choice of a token that do not change which token is chosen.
 //!
 //! The index of the largest value, which `Argmax` and the greedy `Sample` give, stays the same under steps that keep the
-//! order of a row: softmax along it, a factor above 0, a number added, tanh. `Sample` by other methods draws from the
-//! softmax of `logits / temperature`: a number added to all of a row changes nothing there, and a factor above 0 divides
-//! the temperature. All of this holds of numbers as they are; where a step rounds two of them to the same, the token
-//! that had the larger one is now chosen for certain. Rows that hold NaN, or nothing above -1e30, have no largest value
-//! worth the name, and may give another index.
+//! order of a row: softmax along it, a moderate factor above 0, and tanh of what was scaled down before it, as soft
+//! caps are. `Sample` by other methods draws from the softmax of `logits / temperature`: a number added to all of a row
+//! changes nothing there, and a factor above 0 divides the temperature. All of this holds of numbers as they are; where
+//! a step rounds two of them to the same, the token that had the larger one is now chosen for certain. So steps that
+//! round much stay: a number added before the largest is taken, and tanh of what may be large. Rows that hold NaN or
+//! infinities, or nothing above -1e30, have no largest value worth the name, and may give another index.
 
 use super::{Guard, device, sole};
 use crate::body::Body;
@@ -13,6 +14,9 @@ use crate::patch::Patch;
 use crate::pipeline::{Context, Rule};
 use tallow_ir::ops::SampleMethod;
 use tallow_ir::{NodeId, Op, Value};
+
+/// Factors that make no logit infinite or 0.
+const MODERATE: std::ops::RangeInclusive<f32> = 1e-6..=1e6;
 
 /// The pass. One step goes at a time, nearest to the choice first.
 pub(in crate::passes) struct SamplingTail;
@@ -65,13 +69,22 @@ fn fuse(body: &Body, at: NodeId, x: Value, node: NodeId, reads: Reads, cx: &Cont
     let chosen = match (step, reads) {
         (Op::Softmax { dim }, Reads::Order(along)) if axis(*dim, body.ty(x).shape.rank()) == along => op.clone(),
         (Op::Softmax { .. }, Reads::Order(_)) => return Err("the softmax runs along another dimension".to_owned()),
-        (Op::Tanh, Reads::Order(_)) => op.clone(),
+        (Op::Tanh, Reads::Order(_)) => match body.maker(before) {
+            Some((_, Op::MulScalar { value })) if value.get() > 0.0 && value.get() <= 1.0 => op.clone(),
+            _ => return Err("tanh rounds large logits to the same, and nothing scales them down before".to_owned()),
+        },
         (Op::Softmax { .. } | Op::Tanh, Reads::Values) => {
             return Err("the token is drawn by the values, which it changes".to_owned());
         }
-        (Op::AddScalar { value }, _) if value.get().is_finite() => op.clone(),
+        (Op::AddScalar { .. }, Reads::Order(_)) => {
+            return Err("a number added may round two logits to the same".to_owned());
+        }
+        (Op::AddScalar { value }, Reads::Values) if value.get().is_finite() => op.clone(),
         (Op::MulScalar { value }, _) if !(value.get().is_finite() && value.get() > 0.0) => {
             return Err(format!("the factor {} is not above 0", value.get()));
+        }
+        (Op::MulScalar { value }, Reads::Order(_)) if !MODERATE.contains(&value.get()) => {
+            return Err(format!("the factor {:?} is so far from 1 that logits may become infinite or 0", value.get()));
         }
         (Op::MulScalar { .. }, Reads::Order(_)) => op.clone(),
         (Op::MulScalar { value }, Reads::Values) => warmer(op, value.get())?,
