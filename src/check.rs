@@ -11,7 +11,7 @@ use tallow_frontends::program::diagnostic::Lines;
 use tallow_frontends::program::module::MAIN;
 use tallow_frontends::{families, graph_section};
 use tallow_ir::Graph;
-use tallow_ir::canonical::{Parting, first_difference};
+use tallow_ir::diff::{Diff, diff};
 use tallow_ir::verify::verify;
 
 /// What a model's graph can come from.
@@ -73,10 +73,11 @@ pub struct Comparison {
     pub left: Origin,
     /// The second.
     pub right: Origin,
-    /// Where they part; `None` where they are equal.
-    pub parting: Option<Parting>,
-    /// Where the first's statement stands in the program, shown on the source; empty where it is no program.
-    pub place: String,
+    /// What differs, in the graphs of the ways.
+    pub difference: Diff,
+    /// For each entry of the difference where it stands in the program, shown on the source; empty where the first is
+    /// no program, or has nothing there.
+    pub places: Vec<String>,
 }
 
 /// What a check has found.
@@ -93,8 +94,9 @@ impl Report {
     /// Whether something is wrong: a way that gives no graph, or a graph section that is another computation than the
     /// family on the same weights (unless `allow`). A program that differs is worth a warning alone.
     pub fn is_wrong(&self, allow: bool) -> bool {
-        let contradicts =
-            |c: &Comparison| (c.left, c.right) == (Origin::Section, Origin::Family) && c.parting.is_some() && !allow;
+        let contradicts = |c: &Comparison| {
+            (c.left, c.right) == (Origin::Section, Origin::Family) && !c.difference.is_equal() && !allow
+        };
         self.ways.iter().any(|w| w.graph.is_err()) || self.comparisons.iter().any(contradicts)
     }
 }
@@ -200,13 +202,14 @@ fn compare(file: &ModelFile, ways: &[Way]) -> Result<Vec<Comparison>> {
         let find = |origin| ways.iter().find(|w| w.origin == origin);
         let (Some(a), Some(b)) = (find(left), find(right)) else { continue };
         let (Ok(x), Ok(y)) = (&a.graph, &b.graph) else { continue };
-        let parting = first_difference(x, y).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
-        let node = parting.as_ref().and_then(|p| p.left.as_ref()?.node);
-        let place = match (&a.module, node) {
+        let difference = diff(x, y).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
+        let place = |entry: &tallow_ir::diff::Entry| match (&a.module, entry.spots.first().and_then(|s| s.left.first()))
+        {
             (Some(module), Some(node)) => shown(file, module, node.index()),
             _ => String::new(),
         };
-        out.push(Comparison { left, right, parting, place });
+        let places = difference.entries.iter().map(place).collect();
+        out.push(Comparison { left, right, difference, places });
     }
     Ok(out)
 }

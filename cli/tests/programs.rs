@@ -124,7 +124,7 @@ fn a_check_shows_where_program_section_and_family_part() {
     run(&["edit", "tiny.model", "--graph", "g.txt", "--set", "program=decoder.rs", "-o", "s.model"]).fine();
     let ran = run(&["check", "s.model"]);
     assert!(ran.code == 1 && ran.text().contains("error: the graph section is another computation"), "{}", ran.text());
-    assert!(ran.text().contains("`eps` is 0.001 in the graph section and 1e-6 in the family"), "{}", ran.text());
+    assert!(ran.text().contains("RmsNorm: eps 0.001 becomes 1e-6 (attn_norm)"), "{}", ran.text());
     assert_eq!(run(&["check", "s.model", "--allow"]).code, 0);
 }
 

@@ -5,7 +5,6 @@
 //! compiler lowers that.
 
 pub mod binary;
-pub mod canonical;
 pub mod diff;
 pub mod dim;
 pub mod dtype;

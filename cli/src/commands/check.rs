@@ -19,6 +19,8 @@ use tallow::numeric::Given;
 
 /// At most so many unread tensors are named.
 const NAMED: usize = 8;
+/// At most so many differences are shown of a pair.
+const SHOWN: usize = 10;
 
 /// Check a model: its graph section, its family and its program against each other, and its tensors.
 ///
@@ -75,7 +77,7 @@ impl Check {
             }
             writeln!(out, "{object:#}")?;
         } else {
-            write!(out, "{}", text(&report, self.allow))?;
+            write!(out, "{}", ui::printable(&text(&report, self.allow)))?;
             for agreement in &agreements {
                 write!(out, "{}", ui::printable(&agreement_text(agreement)))?;
             }
@@ -152,18 +154,27 @@ fn row(way: &Way) -> Vec<String> {
 
 fn compared(c: &Comparison, allow: bool) -> String {
     let (left, right) = (c.left.name(), c.right.name());
-    let Some(parting) = &c.parting else { return format!("{left} = {right}: the same graph\n") };
-    let contradiction = c.left == tallow::check::Origin::Section && !allow;
-    let level = if contradiction { "error" } else { "warning" };
-    let how = parting.how.replace("the first", &format!("the {left}")).replace("the second", &format!("the {right}"));
-    let mut out = format!("\n{level}: the {left} is another computation than the {right}: {how}\n");
-    if !c.place.is_empty() {
-        out.push_str(&format!("  {}\n", c.place));
+    if c.difference.is_equal() {
+        return format!("{left} = {right}: the same graph\n");
     }
+    let contradiction = c.left == check::Origin::Section && !allow;
+    let level = if contradiction { "error" } else { "warning" };
+    let head = c.difference.head();
+    let mut out = format!("\n{level}: the {left} is another computation than the {right}: {head}");
     let width = left.len().max(right.len());
-    for (name, side) in [(left, &parting.left), (right, &parting.right)] {
-        let text = side.as_ref().map_or("nothing", |p| p.text.as_str());
-        out.push_str(&format!("  {name:width$}  {text}\n"));
+    for (entry, place) in c.difference.entries.iter().zip(&c.places).take(SHOWN) {
+        out.push_str(&format!("\n  {}\n", entry.text));
+        if !place.is_empty() {
+            out.push_str(&format!("    {place}\n"));
+        }
+        for (name, side) in [(left, &entry.left), (right, &entry.right)] {
+            let text = side.first().map_or("nothing", |p| p.text.as_str());
+            out.push_str(&format!("    {name:width$}  {text}\n"));
+        }
+    }
+    let more = c.difference.entries.len().saturating_sub(SHOWN);
+    if more > 0 {
+        out.push_str(&format!("\n  and {more} more; `tallow diff` shows all\n"));
     }
     if contradiction {
         out.push_str("  If the graph is meant so, say --allow; else remove the section or make it anew.\n");
@@ -188,15 +199,14 @@ fn json(report: &Report, wrong: bool) -> serde_json::Value {
         .comparisons
         .iter()
         .map(|c| {
-            let side = |p: &Option<tallow::ir::canonical::Place>| p.as_ref().map(|p| p.text.clone());
+            let graph = |origin| report.ways.iter().find(|w| w.origin == origin).and_then(|w| w.graph.as_ref().ok());
+            let entries = graph(c.left).zip(graph(c.right)).map(|(l, r)| c.difference.json(l, r)["entries"].take());
             serde_json::json!({
                 "left": c.left.name(),
                 "right": c.right.name(),
-                "equal": c.parting.is_none(),
-                "how": c.parting.as_ref().map(|p| p.how.clone()),
-                "left_statement": c.parting.as_ref().and_then(|p| side(&p.left)),
-                "right_statement": c.parting.as_ref().and_then(|p| side(&p.right)),
-                "program": Some(&c.place).filter(|p| !p.is_empty()),
+                "equal": c.difference.is_equal(),
+                "entries": entries,
+                "program": c.places.iter().map(|p| Some(p).filter(|p| !p.is_empty())).collect::<Vec<_>>(),
             })
         })
         .collect();
