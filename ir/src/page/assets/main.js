@@ -100,9 +100,10 @@ function start() {
   keys(app);
   tell(views[0], null);
   if (difference) {
-    // Both sides begin at one scale.
-    const most = Math.max(0.55, Math.min(...views.map((view) => view.homeScale())));
-    for (const view of views) view.most = most;
+    // Both sides begin at one scale, and at their tops where one is longer than its view.
+    const most = Math.max(READABLE_SCALE, Math.min(...views.map((view) => view.homeScale())));
+    const fromTop = views.some((view) => view.scene.h * most > view.h);
+    for (const view of views) Object.assign(view, { most, fromTop });
   }
   views.forEach((view) => view.home(false));
 
