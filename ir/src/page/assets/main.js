@@ -99,12 +99,7 @@ function start() {
   bar(app, panel);
   keys(app);
   tell(views[0], null);
-  if (difference) {
-    // Both sides begin at one scale, and at their tops where one is longer than its view.
-    const most = Math.max(READABLE_SCALE, Math.min(...views.map((view) => view.homeScale())));
-    const fromTop = views.some((view) => view.scene.h * most > view.h);
-    for (const view of views) Object.assign(view, { most, fromTop });
-  }
+  for (const view of views) view.peers = views;
   views.forEach((view) => view.home(false));
 
   const follow = (glide) => {

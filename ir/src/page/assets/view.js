@@ -38,6 +38,8 @@ class GraphView extends EventTarget {
     this.onlyClass = null;
     this.tint = null;
     this.tintGroup = null;
+    /** The views that begin at one scale with this one, itself included. */
+    this.peers = [this];
     this.retheme();
     this.rebuild();
     new Input(this);
@@ -144,7 +146,7 @@ class GraphView extends EventTarget {
     // What was in the middle stays there, or the first picture begins anew.
     this.x += (this.w - w) / 2 / this.scale;
     Object.assign(this, { w, h });
-    if (this.scene && !this.touched) this.home(false);
+    for (const view of this.peers) if (!view.touched) view.home(false);
     const [width, height] = [Math.round(w * this.ratio), Math.round(h * this.ratio)];
     if (this.canvas.width === width && this.canvas.height === height) return false;
     Object.assign(this.canvas, { width, height });
@@ -198,21 +200,22 @@ class GraphView extends EventTarget {
     this.go({ scale, x: (w - this.w / scale) / 2, y: (h - this.h / scale) / 2 }, glide);
   }
 
-  /** The scale of what one begins with: all of it where that can be read; never above `most`. */
-  homeScale() {
+  /** The scale of what one begins with: all of it where that can be read, else all of its width. */
+  #homeScale() {
     const { w, h } = this.scene;
     const whole = Math.min(this.w / w, this.h / h, 1.25);
-    return Math.min(whole >= 0.55 ? whole : Math.min(1, Math.max(READABLE_SCALE, this.w / w)), this.most ?? Infinity);
+    return whole >= 0.55 ? whole : Math.min(1, Math.max(READABLE_SCALE, this.w / w));
   }
 
-  /** What one begins with: readable, from the top. */
+  /** What one begins with: readable, and from the top unless all is in sight. */
   home(glide = true) {
     const { w, h } = this.scene;
-    const scale = this.homeScale();
+    const scale = Math.min(...this.peers.map((view) => view.#homeScale()));
+    const fromTop = this.peers.some((view) => view.scene.h * scale > view.h + 1);
     const [seenW, seenH] = [this.w / scale, this.h / scale];
     const first = this.scene.boxes.find((b) => b.kind === "input") ?? { x: w / 2, w: 0 };
     const x = w <= seenW + 1 ? (w - seenW) / 2 : first.x + first.w / 2 - seenW / 2;
-    this.go({ scale, x, y: h <= seenH + 1 && !this.fromTop ? (h - seenH) / 2 : 0 }, glide);
+    this.go({ scale, x, y: fromTop ? 0 : (h - seenH) / 2 }, glide);
   }
 
   zoom(factor, at = { x: this.w / 2, y: this.h / 2 }, glide = true) {
