@@ -2,11 +2,12 @@
 """Opens the pages of `dump --html` and `diff --html` in a real Chromium, offline and from files, and uses them.
 
     pip install playwright
-    scripts/check-pages.py [--chromium /usr/bin/chromium] [--shots DIR]
+    scripts/check-pages.py [--chromium /usr/bin/chromium] [--shots DIR] [--no-limits]
 
 Makes pages of the committed graphs and of generated decoders with the example `page` of `tallow-ir`, then clicks,
 types, folds and follows links in them. Fails where a page writes an error to the console, asks for anything beyond
-its own file, or is slower than promised at 5,000 operations: first paint 3 s, search 200 ms. Prints the figures.
+its own file, or is slower than promised at 5,000 operations: first paint 3 s, search 200 ms. Prints the figures;
+with `--no-limits` they are not held against a page, for a machine that is busy with other work.
 """
 
 import argparse
@@ -81,9 +82,9 @@ SPOT = """() => {
 
 def pages(folder):
     """Makes the pages; their paths by name."""
-    build = ["cargo", "build", "--quiet", "-p", "tallow-ir", "--example", "page"]
+    build = ["cargo", "build", "--locked", "--quiet", "-p", "tallow-ir", "--example", "page"]
     subprocess.run(build, cwd=ROOT, check=True)
-    run = ["cargo", "run", "--quiet", "-p", "tallow-ir", "--example", "page", "--"]
+    run = ["cargo", "run", "--locked", "--quiet", "-p", "tallow-ir", "--example", "page", "--"]
     graphs = sorted((ROOT / "tests/graphs").glob("*/graph.txt"))
     edited = folder / "edited.txt"
     translator = ROOT / "tests/graphs/translator/graph.txt"
@@ -102,6 +103,7 @@ def pages(folder):
         "diff": ["28", "28-edited"],
         "big-diff": [str(BIG), f"{BIG}-edited"],
         "translator-diff": [translator, edited],
+        "shorter": ["4", "4-without-2"],
         "equal": ["3", "3"],
     }
     made = {}
@@ -115,14 +117,18 @@ def pages(folder):
 class Check:
     """One browser; opens pages and collects what goes wrong."""
 
-    def __init__(self, browser, made, shots):
-        self.browser, self.made, self.shots = browser, made, shots
+    def __init__(self, browser, made, shots, limits):
+        self.browser, self.made, self.shots, self.limits = browser, made, shots, limits
         self.failures = []
 
     def that(self, truth, what):
         if not truth:
             self.failures.append(what)
             print(f"  FAILED: {what}")
+
+    def within(self, figure, limit, what):
+        """A figure of speed, in milliseconds."""
+        self.that(figure <= limit or not self.limits, f"{what} {figure:.0f} ms, {limit} ms at most")
 
     def open(self, name, fragment="", scheme="light", size=(1400, 900)):
         context = self.browser.new_context(
@@ -170,7 +176,7 @@ class Check:
         boxes, operations = page.evaluate("[tallow.views[0].scene.boxes.length, tallow.models[0].operations]")
         size = self.made[name].stat().st_size / 1024
         print(f"{name}: {operations} operations, {size:.0f} KiB, first paint {at:.0f} ms, {boxes} boxes")
-        self.that(at <= FIRST_PAINT_MS, f"{name}: first paint after {at:.0f} ms")
+        self.within(at, FIRST_PAINT_MS, f"{name}: first paint after")
 
     # What is tried.
 
@@ -195,6 +201,8 @@ class Check:
         page = self.open("decoder")
         boxes = page.evaluate("tallow.views[0].scene.boxes.length")
         self.that(boxes <= 40, f"the first picture has {boxes} boxes")
+        # The example tells of each layer's projections at three nodes: that is one remark.
+        self.that("28 applied" in page.locator("#panel").inner_text(), "a remark at several nodes counts once")
 
         page.keyboard.press("/")
         page.keyboard.type("layers.17 q_proj")
@@ -321,18 +329,18 @@ class Check:
             took[query] = page.evaluate("tallow.search.took")
         worst = max(took.values())
         print(f"big: search at most {worst:.1f} ms " + str({q: round(t, 1) for q, t in took.items()}))
-        self.that(worst <= SEARCH_MS, f"search took {worst:.0f} ms")
+        self.within(worst, SEARCH_MS, "search took")
         walk = page.evaluate(
             """() => { document.getElementById('query').value = 'layer200.down'; tallow.search.run();
                  const t = performance.now(); tallow.search.walk(0); return performance.now() - t; }"""
         )
         print(f"big: to a hit in a folded layer in {walk:.1f} ms")
         # Unfolding, layout and the panel included.
-        self.that(walk <= 2 * SEARCH_MS, f"a hit took {walk:.0f} ms")
+        self.within(walk, 2 * SEARCH_MS, "a hit took")
         self.that("layer 200" in page.locator("#panel").inner_text(), "the hit is in layer 200")
         unfold = page.evaluate("() => { const t = performance.now(); tallow.views[0].all('each'); return performance.now() - t; }")
         print(f"big: every operation laid out in {unfold:.0f} ms, {page.evaluate('tallow.views[0].scene.boxes.length')} boxes")
-        self.that(unfold <= FIRST_PAINT_MS, f"unfolding all took {unfold:.0f} ms")
+        self.within(unfold, FIRST_PAINT_MS, "unfolding all took")
         for where in ["fit", "home"]:
             frames = page.evaluate(
                 """async (where) => {
@@ -351,7 +359,7 @@ class Check:
             )
             middle, late = frames[len(frames) // 2] / 2, frames[int(len(frames) * 0.9)] / 2
             print(f"big: unfolded, a frame of moving ({where}) takes {middle:.1f} ms, nine in ten at most {late:.1f} ms")
-            self.that(middle <= FRAME_MS, f"a frame takes {middle:.0f} ms")
+            self.within(middle, FRAME_MS, "a frame takes")
         self.shot(page, "big-each")
         page.context.close()
 
@@ -383,9 +391,54 @@ class Check:
             )
             self.that(max(off) < 3, f"the partner stands in the middle, off by {off}")
             page.context.close()
+        page = self.open("shorter")
+        frames = page.evaluate(
+            """tallow.difference.groups.map((groups, side) => [...groups]
+                 .map(([id, state]) => [tallow.models[side].groups[id], state]).filter(([g]) => g.kind !== 'module')
+                 .map(([g, state]) => `${g.label} ${state}`).sort().join(', '))"""
+        )
+        self.that(frames == ["layer 0–3 changed, layer 2 removed", ""], f"frames follow from what differs: {frames}")
+        layers = page.evaluate("tallow.models[1].groups.filter((g) => g.kind === 'layer').map((g) => g.label).sort().join()")
+        self.that(layers == "layer 0,layer 1,layer 3", f"the layers that are left: {layers}")
+        page.context.close()
+        for name in ["diff", "big-diff", "translator-diff", "shorter"]:
+            page = self.open(name)
+            cut = page.evaluate("tallow.views.filter((v) => v.x > 1 || v.x + v.w / v.scale < v.scene.w - 1).length")
+            self.that(cut == 0, f"{name} begins with all of its width in sight")
+            page.set_viewport_size({"width": 1300, "height": 760})
+            page.wait_for_timeout(100)
+            scales = page.evaluate("tallow.views.map((v) => v.scale)")
+            self.that(scales[0] == scales[1], f"both sides of {name} begin at one scale: {scales}")
+            page.context.close()
         page = self.open("equal")
         self.that("No difference" in page.locator("#panel").inner_text(), "equal graphs say so")
         page.context.close()
+
+    def frames(self):
+        """Where no frames come, as in a hidden tab, pages are painted all the same."""
+        context = self.browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+        page = context.new_page()
+        page.on("pageerror", lambda e: self.that(False, f"without frames: {e}"))
+        page.add_init_script("window.requestAnimationFrame = () => 0; window.cancelAnimationFrame = () => {};")
+        page.goto(self.made["diff"].as_uri())
+        blank = """tallow.views.some(({ canvas: c }) => {
+          const { data } = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+          return data.every((byte, at) => byte === data[at % 4]);
+        })"""
+        self.wait(page, f"!({blank})")
+        page.keyboard.press("n")
+        self.settle(page)
+        self.that(page.evaluate("tallow.views.some((v) => v.selected)"), "n selects without frames")
+        self.that(not page.evaluate(blank), "n paints without frames")
+        # A canvas is empty after it took another size; it is painted before that is shown.
+        page.evaluate(
+            f"new ResizeObserver(() => (tallow.blank = (tallow.sizes = (tallow.sizes ?? 0) + 1) > 1 && {blank})).observe(tallow.views[0].holder)"
+        )
+        page.wait_for_timeout(50)
+        page.set_viewport_size({"width": 1400, "height": 700})
+        self.wait(page, "tallow.sizes > 1")
+        self.that(page.evaluate("tallow.blank") is False, "another size is painted at once")
+        context.close()
 
     def policy(self):
         """The policy refuses what a page would never ask for."""
@@ -416,14 +469,15 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--chromium", default="/usr/bin/chromium")
     arguments.add_argument("--shots", type=pathlib.Path, help="a folder for pictures of the pages")
+    arguments.add_argument("--no-limits", action="store_true", help="print the figures of speed, but do not fail on them")
     given = arguments.parse_args()
     if given.shots:
         given.shots.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         made = pages(pathlib.Path(folder))
         browser = playwright.chromium.launch(executable_path=given.chromium, args=FLAGS)
-        check = Check(browser, made, given.shots)
-        for part in [check.every_page, check.dump, check.big, check.diff, check.policy]:
+        check = Check(browser, made, given.shots, not given.no_limits)
+        for part in [check.every_page, check.dump, check.big, check.diff, check.frames, check.policy]:
             part()
         browser.close()
     print(f"{len(check.failures)} failures" if check.failures else "all fine")

@@ -54,7 +54,7 @@ fn about(opened: &Opened, made: &Optimised, stage: Stage) -> page::About {
         told.sort_unstable();
         told.dedup();
         if !told.is_empty() {
-            about.remarks.insert(id, told.into_iter().map(|at| remark(&made.remarks[at])).collect());
+            about.remarks.insert(id, told.into_iter().map(|at| remark(at, &made.remarks[at])).collect());
         }
         if let Some(&(line, column)) = origin.iter().find_map(|raw| places.get(raw)) {
             about.spans.insert(id, (line as u32, column as u32));
@@ -63,10 +63,10 @@ fn about(opened: &Opened, made: &Optimised, stage: Stage) -> page::About {
     about
 }
 
-fn remark(remark: &tallow_compiler::Remark) -> page::Remark {
+fn remark(at: usize, remark: &tallow_compiler::Remark) -> page::Remark {
     let text = match &remark.outcome {
         Outcome::Applied(number) => format!("{} (patch {number})", remark.what),
         Outcome::Missed(why) => format!("{}: {why}", remark.what),
     };
-    page::Remark { pass: remark.pass.to_owned(), applied: remark.is_applied(), text }
+    page::Remark { pass: remark.pass.to_owned(), applied: remark.is_applied(), text, number: Some(at as u32) }
 }

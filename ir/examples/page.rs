@@ -1,5 +1,6 @@
 //! Pages of graph texts: `cargo run -p tallow-ir --example page -- graph.txt > graph.html`; two make a page of
-//! their difference. A number in place of a file makes a decoder of so many layers, `28-edited` one with some edits.
+//! their difference. A number in place of a file makes a decoder of so many layers, `28-edited` one with some edits,
+//! `4-without-2` one without its layer 2.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -23,10 +24,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn made(what: &str) -> Result<(Graph, page::About), Box<dyn Error>> {
+    let (what, without) = match what.split_once("-without-") {
+        Some((what, layer)) => (what, Some(layer.parse()?)),
+        None => (what, None),
+    };
     let (number, edited) = what.strip_suffix("-edited").map_or((what, false), |number| (number, true));
     let (graph, title) = match number.parse::<usize>() {
-        Ok(layers) if edited => (decoder(layers, true)?, format!("edited decoder of {layers} layers")),
-        Ok(layers) => (decoder(layers, false)?, format!("decoder of {layers} layers")),
+        Ok(layers) if edited => (decoder(layers, true, without)?, format!("edited decoder of {layers} layers")),
+        Ok(layers) => (decoder(layers, false, without)?, format!("decoder of {layers} layers")),
         Err(_) => (text::parse(&std::fs::read_to_string(what)?)?, what.rsplit('/').next().unwrap_or(what).to_owned()),
     };
     let mut about = page::About { subtitle: "raw".into(), ..page::About::titled(title) };
@@ -52,9 +57,17 @@ fn told(graph: &Graph, about: &mut page::About) {
             Some((at as u32 + 1, (lines[at].len() - lines[at].trim_start().len()) as u32 + 1))
         });
         about.spans.extend(span.map(|span| (id, span)));
-        let remark = |pass: &str, applied, text: &str| page::Remark { pass: pass.into(), applied, text: text.into() };
+        let layer = name.strip_prefix("layer").and_then(|rest| rest.split('.').next()?.parse().ok());
+        let remark = |pass: &str, applied, text: &str| page::Remark {
+            pass: pass.into(),
+            applied,
+            text: text.into(),
+            number: layer.map(|layer: u32| 2 * layer + u32::from(applied)),
+        };
         match last {
-            "q" => about.remarks.insert(id, vec![remark("joined-projections", true, "q, k and v in one product")]),
+            "q" | "k" | "v" => {
+                about.remarks.insert(id, vec![remark("joined-projections", true, "q, k and v in one product")])
+            }
             "act" => {
                 let text = "the gate is read by a second operation";
                 about.remarks.insert(id, vec![remark("gated-activation", false, text)])
@@ -65,8 +78,8 @@ fn told(graph: &Graph, about: &mut page::About) {
 }
 
 /// A decoder as the families build it. The edited one has another activation, one layer with another epsilon, one
-/// without rotation of its keys, and softened logits.
-fn decoder(layers: usize, edited: bool) -> Result<Graph, Box<dyn Error>> {
+/// without rotation of its keys, and softened logits. Layer `without` is left out.
+fn decoder(layers: usize, edited: bool, without: Option<usize>) -> Result<Graph, Box<dyn Error>> {
     let mut g = Graph::new();
     let shape = |dims: &[i64]| Shape::fixed(dims);
     let q8 = |dims: &[i64]| TensorType::new(DType::Q8, shape(dims));
@@ -77,7 +90,7 @@ fn decoder(layers: usize, edited: bool) -> Result<Graph, Box<dyn Error>> {
     g.name(h, "embed");
     let pos = g.pos()?;
     let norm = Op::RmsNorm { eps: 1e-6.into() };
-    for i in 0..layers {
+    for i in (0..layers).filter(|i| Some(*i) != without) {
         let mut weights = Vec::new();
         for (part, ty) in [
             ("input_layernorm", f32(&[896])),

@@ -68,7 +68,9 @@ fn names_do_not_become_markup() {
     let mut about = About::titled(hostile[0]);
     about.subtitle = hostile[1].into();
     about.source = Some(Source { name: hostile[3].into(), text: hostile.join("\n") });
-    about.remarks.insert(x.node, vec![Remark { pass: hostile[0].into(), applied: true, text: hostile[2].into() }]);
+    about
+        .remarks
+        .insert(x.node, vec![Remark { pass: hostile[0].into(), applied: true, text: hostile[2].into(), number: None }]);
     let plain = page::graph(&decoder(1), &About::titled("plain"));
     let page = page::graph(&g, &about);
     // As many elements as in a page without such names, and what was in them comes back as it was.
@@ -111,6 +113,17 @@ fn layers_that_differ_stand_by_themselves() {
 }
 
 #[test]
+fn layers_of_which_one_is_left_out_are_layers() {
+    let text = text::print(&decoder(5)).replace(".layers.4.", ".layers.5.").replace(".layers.3.", ".layers.4.");
+    let found = groups(&page::graph(&text::parse(&text).unwrap(), &About::default()));
+    let of = |kind| found.iter().filter(|g| g.0 == kind).map(|g| g.1.as_str()).collect::<Vec<_>>();
+    assert_eq!(of("stack"), ["layer 0–2", "layer 4–5"]);
+    let mut layers = of("layer");
+    layers.sort_unstable();
+    assert_eq!(layers, ["layer 0", "layer 1", "layer 2", "layer 4", "layer 5"]);
+}
+
+#[test]
 fn what_repeats_without_names_is_turns() {
     let mut g = Graph::new();
     let mut x = g.input("x", f("4")).unwrap();
@@ -131,14 +144,15 @@ fn what_is_known_of_a_node_is_in_the_page() {
     let g = decoder(2);
     let node = g.nodes().find(|&n| matches!(g.node(n).kind, tallow_ir::NodeKind::Op(Op::SwiGlu))).unwrap();
     let mut about = About::titled("told");
-    about.remarks.insert(node, vec![Remark { pass: "gates".into(), applied: false, text: "two readers".into() }]);
+    let remark = |number| Remark { pass: "gates".into(), applied: false, text: "two readers".into(), number };
+    about.remarks.insert(node, vec![remark(None), remark(Some(7))]);
     about.spans.insert(node, (12, 5));
     about.modules.insert(node, "model.layers.0.feed_forward".into());
     let data = data(&page::graph(&g, &about));
     let nodes = data["graphs"][0]["nodes"].as_array().unwrap();
     let told: Vec<&Json> = nodes.iter().filter(|n| n.get("r").is_some() || n.get("s").is_some()).collect();
     assert_eq!(told.len(), 1);
-    assert_eq!(told[0]["r"], serde_json::json!([["gates", 0, "two readers"]]));
+    assert_eq!(told[0]["r"], serde_json::json!([["gates", 0, "two readers"], ["gates", 0, "two readers", 7]]));
     assert_eq!(told[0]["s"], serde_json::json!([12, 5]));
     assert_eq!(data["graphs"][0]["ops"][told[0]["o"].as_u64().unwrap() as usize]["name"], "SwiGlu");
 }

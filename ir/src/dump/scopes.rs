@@ -34,6 +34,16 @@ enum Claim<'a> {
 /// The runs of `range` by number `at` of the names (0 is the first number of a name), in order, two or
 /// more blocks each. Linear in operations and the lengths of their names.
 pub(super) fn runs(listing: &Listing<'_>, range: Range<usize>, at: usize) -> Vec<Run> {
+    runs_where(listing, range, at, |first, grown| first == grown)
+}
+
+/// As [`runs`], but numbers may be left out: layers 0, 1 and 3 are a run where layer 2 was taken away.
+pub(super) fn rising(listing: &Listing<'_>, range: Range<usize>, at: usize) -> Vec<Run> {
+    runs_where(listing, range, at, |_, _| true)
+}
+
+/// Runs in which the first number grows by the first of two numbers, and a later one may by the second.
+fn runs_where(listing: &Listing<'_>, range: Range<usize>, at: usize, goes_on: fn(i64, i64) -> bool) -> Vec<Run> {
     let claims = claims(listing, range.clone(), at);
     let claims = settle(&claims);
     let mut blocks: Vec<(&str, Block)> = Vec::new();
@@ -54,7 +64,7 @@ pub(super) fn runs(listing: &Listing<'_>, range: Range<usize>, at: usize) -> Vec
         };
         let first = step(from);
         let mut to = from + 1;
-        while first.is_some() && step(to - 1) == first {
+        while first.zip(step(to - 1)).is_some_and(|(first, grown)| goes_on(first, grown)) {
             to += 1;
         }
         if to - from >= 2 {

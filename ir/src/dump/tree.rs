@@ -202,7 +202,7 @@ impl Builder<'_, '_> {
     /// Groups by numbers in names that count up, and layers that are the same into stacks.
     fn layers(&mut self, task: Task, stage: usize, todo: &mut Vec<Task>) {
         let Task { range, parent, depth, .. } = task;
-        let mut runs = scopes::runs(self.listing, range.clone(), stage);
+        let mut runs = scopes::rising(self.listing, range.clone(), stage);
         // `v1`, `v2` … count values, and `linear1`, `linear2` single ones: no layers.
         runs.retain(|run| run.blocks.iter().map(Block::len).sum::<usize>() >= LEAST_LAYER * run.blocks.len());
         if runs.is_empty() {
@@ -217,9 +217,12 @@ impl Builder<'_, '_> {
             at = last.end;
             let looks: Vec<u32> =
                 run.blocks.iter().map(|b| look(self.listing, b.start..b.end, &mut self.looks)).collect();
+            // A stack leaves no number out, so that its label tells which layers it holds.
+            let step = run.blocks.windows(2).map(|two| two[1].number - two[0].number).min().unwrap_or(1);
             let mut from = 0;
             while from < looks.len() {
-                let same = looks[from..].iter().take_while(|look| **look == looks[from]).count();
+                let even = |at: usize| at == from || run.blocks[at].number - run.blocks[at - 1].number == step;
+                let same = (from..looks.len()).take_while(|&at| looks[at] == looks[from] && even(at)).count();
                 let blocks = &run.blocks[from..from + same];
                 let around = match blocks {
                     [first, .., last] => {

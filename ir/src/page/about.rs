@@ -37,6 +37,9 @@ pub struct Remark {
     pub applied: bool,
     /// What it did, or why it did not.
     pub text: String,
+    /// Which remark it is, where it may stand at several nodes: it counts once. Without a number each counts
+    /// for itself.
+    pub number: Option<u32>,
 }
 
 /// The program that a graph was made from.

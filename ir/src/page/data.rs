@@ -6,7 +6,7 @@
 //!   "classes": [{"key": "matmul", "label": "matrix product"}],
 //!   "ops": [{"name": "Matmul", "class": 0, "doc": "…", "operands": "x W", "results": "y", "fields": [], "effect": ""}],
 //!   "types": ["f32[S, 8]"],
-//!   "nodes": [{"o": 0, "n": ["%y"], "t": [0], "i": [4, [7, 1]], "a": ["1e-6"], "h": "cuda", "s": [12, 3], "r": [["pass", 1, "text"]]}],
+//!   "nodes": [{"o": 0, "n": ["%y"], "t": [0], "i": [4, [7, 1]], "a": ["1e-6"], "h": "cuda", "s": [12, 3], "r": [["pass", 1, "text", 7]]}],
 //!   "groups": [{"kind": "layer", "label": "layer 3", "from": 8, "to": 29, "parent": 2, "look": 5}]
 //! }
 //! ```
@@ -172,7 +172,10 @@ impl Writer<'_, '_> {
             node.insert("s".into(), json!([line, column]));
         }
         if let Some(remarks) = self.about.remarks.get(&id).filter(|r| !r.is_empty()) {
-            let remark = |r: &super::Remark| json!([r.pass, u8::from(r.applied), r.text]);
+            let remark = |r: &super::Remark| match r.number {
+                Some(number) => json!([r.pass, u8::from(r.applied), r.text, number]),
+                None => json!([r.pass, u8::from(r.applied), r.text]),
+            };
             node.insert("r".into(), remarks.iter().map(remark).collect());
         }
     }

@@ -7,8 +7,6 @@
 /** So many entries are listed, and folds open at so many of them. */
 const MOST_ENTRIES = 500;
 const MOST_UNFOLDED = 100;
-/** So many nodes without a partner colour the groups where they would be. */
-const MOST_GAPS = 2000;
 
 class Difference {
   constructor(data, models) {
@@ -77,12 +75,30 @@ class Difference {
     }
     // What is gone on one side has left a gap in a group of the other.
     const gone = side ? "removed" : "added";
-    const missing = [...this.state[1 - side]].filter(([, state]) => state === gone).slice(0, MOST_GAPS);
-    for (const [id] of missing) {
-      const near = this.nearest(1 - side, id);
-      if (near) for (const group of model.around(near.id)) if (!out.has(group.id)) out.set(group.id, "changed");
+    const gaps = new Map();
+    for (const [id, state] of this.state[1 - side]) {
+      if (state !== gone) continue;
+      for (const group of this.models[1 - side].around(id).reverse()) {
+        if (!gaps.has(group.id)) gaps.set(group.id, this.#across(1 - side, group));
+        const across = gaps.get(group.id);
+        for (const other of across ?? []) if (!out.has(other.id)) out.set(other.id, "changed");
+        if (across) break;
+      }
     }
     return out;
+  }
+
+  /** The groups on the other side that hold the partners of all that has one in a group; null where nothing has. */
+  #across(side, group) {
+    const other = this.models[1 - side];
+    let shared = null;
+    for (let id = group.from; id < group.to && shared?.length !== 0; id++) {
+      const partner = this.partner[side].get(id);
+      if (partner === undefined) continue;
+      const around = other.around(partner);
+      shared = shared?.filter((g, at) => around[at] === g) ?? around;
+    }
+    return shared;
   }
 
   /** What colours a box. */
@@ -129,6 +145,10 @@ class Difference {
       }
       view.rebuild();
     });
+    // Where that is too wide to be read, less is open: on both sides the same, from the inside out.
+    const tooWide = () => views.some((view) => view.scene.w * READABLE_SCALE > view.w);
+    for (let depth = Math.max(...views.map((view) => view.fold.depth())); depth > 0 && tooWide(); depth--)
+      for (const view of views) if (view.fold.closeFrom(depth)) view.rebuild();
   }
 
   /** A weight is shown at its reader. */

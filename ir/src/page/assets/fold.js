@@ -96,6 +96,22 @@ class Fold {
     this.open.clear();
   }
 
+  /** In how many groups an open one stands at most; a stack and a layer of it count as one. */
+  depth() {
+    return Math.max(0, ...[...this.open.keys()].map((id) => this.#depthOf(id)));
+  }
+
+  /** Closes the open groups that stand in so many others, and whether there were any. */
+  closeFrom(depth) {
+    const deep = [...this.open.keys()].filter((id) => this.#depthOf(id) >= depth);
+    for (const id of deep) this.open.delete(id);
+    return deep.length > 0;
+  }
+
+  #depthOf(id) {
+    return this.model.path(this.model.groups[id]).filter((g) => g.kind !== "stack").length - 1;
+  }
+
   /** Everything open, stacks as one layer each. */
   openAll() {
     for (const group of this.model.groups) this.setOpen(group, true);

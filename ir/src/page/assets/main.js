@@ -99,11 +99,7 @@ function start() {
   bar(app, panel);
   keys(app);
   tell(views[0], null);
-  if (difference) {
-    // Both sides begin at one scale.
-    const most = Math.max(0.55, Math.min(...views.map((view) => view.homeScale())));
-    for (const view of views) view.most = most;
-  }
+  for (const view of views) view.peers = views;
   views.forEach((view) => view.home(false));
 
   const follow = (glide) => {

@@ -33,10 +33,11 @@ function bare(label) {
   }
 }
 
-/** Which attributes tell most: the least number first. */
-function telling(field) {
+/** Which attributes tell most: the least number first, what is nothing last. */
+function telling({ field, text }) {
   const first = ["window", "heads", "kv_heads", "base", "how", "mode", "axis", "axes", "kernel", "stride"];
   const last = ["head_dim", "rope_dim", "scale", "values", "approximate"];
+  if (["0", "none", "false"].includes(text)) return last.length + 1;
   if (first.includes(field)) return first.indexOf(field) - first.length;
   return last.indexOf(field) + 1;
 }
@@ -190,7 +191,7 @@ class Model {
       return `${isolated(shortened(name, 26))} ${shortened(first.types[0] ?? "", 24)}${more}`;
     }
     const shown = node.attributes.map((text, at) => ({ field: node.op.fields[at], text }));
-    shown.sort((a, b) => telling(a.field) - telling(b.field));
+    shown.sort((a, b) => telling(a) - telling(b));
     const [first, second] = shown;
     if (!first) return "";
     const one = ({ field, text }) => (/^[[a-z"]/.test(text) && shown.length === 1 ? text : `${field} ${text}`);

@@ -293,7 +293,7 @@ class Painter {
     }
     const hit = marks.hits?.has(isGroup ? `g${box.group.id}` : box.node.id);
     const selected = marks.selected === box;
-    c.strokeStyle = selected ? palette.accent : hit ? palette.hit : tint ? palette[tint] : isGroup ? palette.line : color;
+    c.strokeStyle = selected ? palette.accent : hit ? palette.hit : tint ? palette[tint] : isGroup ? palette.edge : color;
     c.lineWidth = selected || hit || tint ? Math.max(2.5, 1.5 / view.scale) : marks.hovered === box ? 2 : 1;
     c.stroke();
     if (view.scale >= TEXT_SCALE) {

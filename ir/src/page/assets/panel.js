@@ -96,8 +96,11 @@ class Panel {
   /** How often each pass did something and did not; a click finds where. */
   #passes(model) {
     const passes = new Map();
+    const counted = new Set();
     for (const node of model.nodes)
-      for (const [pass, applied] of node.remarks) {
+      for (const [pass, applied, , number] of node.remarks) {
+        if (number !== undefined && counted.has(number)) continue;
+        counted.add(number);
         const sum = passes.get(pass) ?? { applied: 0, missed: 0 };
         sum[applied ? "applied" : "missed"] += 1;
         passes.set(pass, sum);
@@ -226,7 +229,7 @@ class Panel {
       row.append("\n");
       pre.append(row);
     });
-    requestAnimationFrame(() => {
+    soon(() => {
       const here = pre.querySelector(".here");
       if (here) pre.scrollTop = here.offsetTop - pre.clientHeight / 2;
     });

@@ -6,6 +6,21 @@
 
 const MIN_SCALE = 0.02;
 const MAX_SCALE = 3;
+/** What one begins with is not smaller than this, even where its sides are out of sight. */
+const READABLE_SCALE = 0.5;
+/** A frame that has not come after so long, in milliseconds, is not waited for. */
+const LATE_FRAME = 100;
+
+/** Calls `act` with the next frame; without one where none comes, as in a hidden tab. */
+function soon(act) {
+  const once = () => {
+    cancelAnimationFrame(frame);
+    clearTimeout(late);
+    act();
+  };
+  const frame = requestAnimationFrame(once);
+  const late = setTimeout(once, LATE_FRAME);
+}
 
 class GraphView extends EventTarget {
   constructor(holder, model) {
@@ -23,10 +38,15 @@ class GraphView extends EventTarget {
     this.onlyClass = null;
     this.tint = null;
     this.tintGroup = null;
+    /** The views that begin at one scale with this one, itself included. */
+    this.peers = [this];
     this.retheme();
     this.rebuild();
     new Input(this);
-    new ResizeObserver(() => this.#resize()).observe(holder);
+    // A canvas loses its picture with its size, and this is the last step before the frame is shown.
+    new ResizeObserver(() => this.#resize() && this.#paint()).observe(holder);
+    this.canvas.addEventListener("contextrestored", () => this.draw());
+    document.addEventListener("visibilitychange", () => this.draw());
     this.#resize();
     this.fit(false);
   }
@@ -61,13 +81,11 @@ class GraphView extends EventTarget {
   draw() {
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => {
-      this.waiting = false;
-      this.#paint();
-    });
+    soon(() => this.waiting && this.#paint());
   }
 
   #paint() {
+    this.waiting = false;
     const { context: c, ratio, scale } = this;
     c.setTransform(1, 0, 0, 1, 0, 0);
     c.fillStyle = this.palette.page;
@@ -106,7 +124,12 @@ class GraphView extends EventTarget {
     c.drawImage(this.mapImage, 0, 0);
     c.strokeStyle = this.palette.accent;
     c.lineWidth = 1.5 * ratio;
-    c.strokeRect(left + this.x * s, top + this.y * s, (this.w / this.scale) * s, (this.h / this.scale) * s);
+    // What is in sight, as far as it is on the map.
+    const within = (at, most) => Math.min(Math.max(at, ratio), most - ratio);
+    const [x, y] = [within(left + this.x * s, w), within(top + this.y * s, h)];
+    const right = within(left + (this.x + this.w / this.scale) * s, w);
+    const bottom = within(top + (this.y + this.h / this.scale) * s, h);
+    c.strokeRect(x, y, right - x, bottom - y);
     map.style.visibility = this.#allInSight() ? "hidden" : "visible";
   }
 
@@ -115,6 +138,7 @@ class GraphView extends EventTarget {
     return this.x <= 20 && this.y <= 20 && this.x + w >= this.scene.w - 20 && this.y + h >= this.scene.h - 20;
   }
 
+  /** Takes the size of what holds the canvas; whether that is another one, and the picture is gone. */
   #resize() {
     const box = this.holder.getBoundingClientRect();
     this.ratio = window.devicePixelRatio || 1;
@@ -122,9 +146,12 @@ class GraphView extends EventTarget {
     // What was in the middle stays there, or the first picture begins anew.
     this.x += (this.w - w) / 2 / this.scale;
     Object.assign(this, { w, h });
-    if (this.scene && !this.touched) this.home(false);
-    Object.assign(this.canvas, { width: Math.round(w * this.ratio), height: Math.round(h * this.ratio) });
+    for (const view of this.peers) if (!view.touched) view.home(false);
+    const [width, height] = [Math.round(w * this.ratio), Math.round(h * this.ratio)];
+    if (this.canvas.width === width && this.canvas.height === height) return false;
+    Object.assign(this.canvas, { width, height });
     this.draw();
+    return true;
   }
 
   // Where one looks.
@@ -134,7 +161,7 @@ class GraphView extends EventTarget {
     this.gliding = null;
     if (glide) this.touched = true;
     const goal = { x: this.x, y: this.y, scale: this.scale, ...target };
-    if (!glide || matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    if (!glide || document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches) {
       Object.assign(this, goal);
       this.draw();
       this.#moved();
@@ -152,7 +179,7 @@ class GraphView extends EventTarget {
       this.x = mix("x") - this.w / 2 / this.scale;
       this.y = mix("y") - this.h / 2 / this.scale;
       this.draw();
-      if (t < 1) requestAnimationFrame(run);
+      if (t < 1) soon(run);
       else {
         this.gliding = null;
         this.#moved();
@@ -173,21 +200,22 @@ class GraphView extends EventTarget {
     this.go({ scale, x: (w - this.w / scale) / 2, y: (h - this.h / scale) / 2 }, glide);
   }
 
-  /** The scale of what one begins with: all of it where that can be read; never above `most`. */
-  homeScale() {
+  /** The scale of what one begins with: all of it where that can be read, else all of its width. */
+  #homeScale() {
     const { w, h } = this.scene;
     const whole = Math.min(this.w / w, this.h / h, 1.25);
-    return Math.min(whole >= 0.55 ? whole : Math.min(1, Math.max(0.62, this.w / w)), this.most ?? Infinity);
+    return whole >= 0.55 ? whole : Math.min(1, Math.max(READABLE_SCALE, this.w / w));
   }
 
-  /** What one begins with: readable, from the top. */
+  /** What one begins with: readable, and from the top unless all is in sight. */
   home(glide = true) {
     const { w, h } = this.scene;
-    const scale = this.homeScale();
+    const scale = Math.min(...this.peers.map((view) => view.#homeScale()));
+    const fromTop = this.peers.some((view) => view.scene.h * scale > view.h + 1);
     const [seenW, seenH] = [this.w / scale, this.h / scale];
     const first = this.scene.boxes.find((b) => b.kind === "input") ?? { x: w / 2, w: 0 };
     const x = w <= seenW + 1 ? (w - seenW) / 2 : first.x + first.w / 2 - seenW / 2;
-    this.go({ scale, x, y: h <= seenH + 1 ? (h - seenH) / 2 : 0 }, glide);
+    this.go({ scale, x, y: fromTop ? 0 : (h - seenH) / 2 }, glide);
   }
 
   zoom(factor, at = { x: this.w / 2, y: this.h / 2 }, glide = true) {
