@@ -72,14 +72,21 @@ impl View<'_, '_> {
         out
     }
 
-    /// What reads both nodes of pairs.
+    /// What reads both nodes of pairs; of many readers the first of the graph that the names are taken from, so that
+    /// the mirror image asks the same.
     fn below(&self, pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {
-        let readers = pairs.iter().flat_map(|&(x, y)| {
-            let left = self.left.readers(x).iter().take(MOST_ASKED);
-            left.map(|r| (r.node, self.matching.to_right[r.node as usize]))
-                .filter(move |&(_, q)| q != NONE && self.right.operands(q).iter().take(MOST_ASKED).any(|o| o.node == y))
+        let (a, b, to_b) = match self.flipped {
+            false => (self.left, self.right, &self.matching.to_right),
+            true => (self.right, self.left, &self.matching.to_left),
+        };
+        let turned = |(x, y): (u32, u32)| if self.flipped { (y, x) } else { (x, y) };
+        let readers = pairs.iter().map(|&pair| turned(pair)).flat_map(|(x, y)| {
+            let of_a = a.readers(x).iter().take(MOST_ASKED).map(|r| (r.node, to_b[r.node as usize]));
+            let reads =
+                move |&(_, q): &(u32, u32)| q != NONE && b.operands(q).iter().take(MOST_ASKED).any(|o| o.node == y);
+            of_a.filter(reads)
         });
-        let mut out: Vec<_> = readers.take(MOST_ASKED).collect();
+        let mut out: Vec<_> = readers.take(MOST_ASKED).map(turned).collect();
         out.dedup();
         out
     }

@@ -205,9 +205,10 @@ impl View<'_, '_> {
             };
             parts.push(match (from, to) {
                 (Some(from), Some(to)) if is_output => format!("is {to} and not {from}"),
-                (Some(from), Some(to)) if from == to => {
-                    format!("operand {which} is {}", to.replacen("the result of ", "the result of another ", 1))
-                }
+                (Some(from), Some(to)) if from == to => match to.strip_prefix("the result of ") {
+                    Some(op) => format!("operand {which} is the result of another {op}"),
+                    None => format!("operand {which} is another {to}"),
+                },
                 (Some(from), Some(to)) => format!("operand {which} is {to} and not {from}"),
                 (Some(from), None) => format!("no operand {which} any more ({from})"),
                 (None, Some(to)) => format!("new operand {which} ({to})"),
