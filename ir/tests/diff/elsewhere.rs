@@ -211,3 +211,22 @@ fn numbers_that_differ_from_layer_to_layer_are_shown() {
     assert_eq!(line(["q4k", "q6k", "q8", "q5k"]), [format!("in layers 0, 1, 3 of 4: {weight} q{{4,6,5}}k")]);
     assert_eq!(line(["q3k", "q4k", "q5k", "q6k"]), [format!("in layers 0-3: {weight} q{{3,4,5,…}}k")]);
 }
+
+#[test]
+fn a_value_that_what_is_gone_never_read_is_an_entry() {
+    let graph = |made: &str, read: &str| {
+        let text = format!(
+            "graph {{\n  input %x: f32[S, 32]\n  weight %a = \"a\": f32[32]\n  weight %b = \"b\": f32[32]\n{made}  %u: f32[S, 32] = Add(%x, %b)\n  %y: f32[S, 32] = RmsNorm(%u, {read}) {{ eps = 1e-6 }}\n  output \"y\" = %y\n}}\n"
+        );
+        tallow_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let with = graph("  %gain: f32[32] = AddScalar(%a) { value = 1 }\n", "%gain");
+    // The operation is passed over, and nothing else.
+    assert_eq!(texts(&with, &graph("", "%a")), ["removed AddScalar { value = 1 } (gain)"]);
+    assert_eq!(texts(&graph("", "%a"), &with), ["added AddScalar { value = 1 } (gain)"]);
+    // Another weight is read.
+    let found = texts(&with, &graph("", "%b"));
+    assert!(found.iter().any(|line| line.starts_with("RmsNorm: operand g is b and not %gain")), "{found:?}");
+    let found = texts(&graph("", "%b"), &with);
+    assert!(found.iter().any(|line| line.starts_with("RmsNorm: operand g is %gain and not b")), "{found:?}");
+}
