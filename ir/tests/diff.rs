@@ -7,6 +7,8 @@ mod common;
 mod decoder;
 #[path = "diff/edits.rs"]
 mod edits;
+#[path = "diff/elsewhere.rs"]
+mod elsewhere;
 #[path = "diff/interface.rs"]
 mod interface;
 #[path = "diff/kinds.rs"]

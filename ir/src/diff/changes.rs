@@ -5,6 +5,9 @@ use super::side::{Item, Link, NONE, Side};
 use super::symbols::Symbols;
 use super::types::Change;
 
+/// How many nodes without a partner are gone through for what they were made from.
+const MOST_PASSED: usize = 64;
+
 /// The changes of every pair, by node of the left graph; of an output only operands and names. Linear.
 pub(super) fn changes(left: &Side<'_>, right: &Side<'_>, matching: &Matching) -> Vec<Vec<Change>> {
     let symbols = Symbols::new(left, right, matching);
@@ -57,17 +60,47 @@ impl View<'_, '_> {
             if v.zip(w).is_some_and(same) {
                 continue;
             }
-            let gone =
-                v.is_some_and(|v| self.left.item(v.node).is_op() && self.matching.to_right[v.node as usize] == NONE);
-            let new =
-                w.is_some_and(|w| self.right.item(w.node).is_op() && self.matching.to_left[w.node as usize] == NONE);
+            let follows = match (v, w) {
+                (Some(v), Some(w)) => self.follows(v, w),
+                (v, w) => v.is_some_and(|v| self.gone(v.node)) || w.is_some_and(|w| self.new_there(w.node)),
+            };
             out.push(Change::Operand {
                 number: at as u32,
                 left: v.map(|v| self.left.value(v)),
                 right: w.map(|w| self.right.value(w)),
-                follows: gone || new,
+                follows,
             });
         }
+    }
+
+    fn gone(&self, x: u32) -> bool {
+        self.left.item(x).is_op() && self.matching.to_right[x as usize] == NONE
+    }
+
+    fn new_there(&self, y: u32) -> bool {
+        self.right.item(y).is_op() && self.matching.to_left[y as usize] == NONE
+    }
+
+    /// Whether operands differ only because operations between are gone, new, or others: not where a weight or an input
+    /// is read that what is gone never had to do with.
+    fn follows(&self, v: &Link, w: &Link) -> bool {
+        match (self.gone(v.node), self.new_there(w.node)) {
+            (true, true) => true,
+            (false, false) => false,
+            (true, false) => self.op_or_above(v.node, w.node),
+            (false, true) => self.op_or_below(v.node, w.node),
+        }
+    }
+
+    /// Whether `y` is an operation, or what the gone `x` was made from.
+    fn op_or_above(&self, x: u32, y: u32) -> bool {
+        let partner = self.matching.to_left[y as usize];
+        self.right.item(y).is_op() || reaches(self.left, &self.matching.to_right, x, partner)
+    }
+
+    fn op_or_below(&self, x: u32, y: u32) -> bool {
+        let partner = self.matching.to_right[x as usize];
+        self.left.item(x).is_op() || reaches(self.right, &self.matching.to_left, y, partner)
     }
 
     fn types(&self, x: u32, y: u32, out: &mut Vec<Change>) {
@@ -93,4 +126,21 @@ impl View<'_, '_> {
             !l.zip(r).is_some_and(|(l, r)| self.symbols.same(l, r))
         })
     }
+}
+
+/// Whether a node without a partner depends on `goal` through such nodes alone; also where that takes long to tell.
+fn reaches(side: &Side<'_>, partners: &[u32], node: u32, goal: u32) -> bool {
+    let mut open = vec![node];
+    for _ in 0..MOST_PASSED {
+        let Some(node) = open.pop() else { return false };
+        for o in side.operands(node) {
+            if o.node == goal {
+                return true;
+            }
+            if side.item(o.node).is_op() && partners[o.node as usize] == NONE {
+                open.push(o.node);
+            }
+        }
+    }
+    !open.is_empty()
 }

@@ -4,7 +4,8 @@ use super::homes::{Home, inner, known, ranges};
 use super::pieces::{Piece, View};
 use super::side::{Item, Side};
 use super::types::{Change, Entry, Kind, Layers, Place, Spot};
-use super::words::Words;
+use super::vary::{joined, some};
+use super::words::{Telling, Words};
 use crate::NodeId;
 use crate::dump::names::skeleton;
 use crate::dump::scopes::noun;
@@ -35,7 +36,7 @@ impl View<'_, '_> {
         }
         let mut folded: IndexMap<Key, Vec<usize>> = IndexMap::new();
         for (i, piece) in pieces.iter().enumerate() {
-            let words = self.words(piece, false);
+            let words = self.words(piece, Telling::Blind);
             let near = if words.placed { String::new() } else { skeleton(&self.near(piece)) };
             let key = Key {
                 kind: words.kind,
@@ -55,10 +56,10 @@ impl View<'_, '_> {
 
     fn entry(&self, pieces: &[&Piece], labels: &(Labels, Labels)) -> Option<Entry> {
         let first = *pieces.first()?;
-        let words = self.words(first, pieces.len() == 1);
+        let words = self.told(pieces, labels);
         let layers = self.layers(pieces);
         let text = self.line(pieces, &words, layers.as_ref());
-        let (left, right) = self.statements(first, labels);
+        let (left, right) = self.statements(first, &words.definitions, labels);
         let spots = pieces.iter().map(|piece| self.spot(piece)).collect();
         Some(Entry { kind: words.kind, text, layers, spots, left, right })
     }
@@ -67,9 +68,6 @@ impl View<'_, '_> {
     fn line(&self, pieces: &[&Piece], words: &Words, layers: Option<&Layers>) -> String {
         let mut text = words.text.clone();
         let whole_names = matches!(words.kind, Kind::Weight | Kind::Input | Kind::Output);
-        if pieces.len() > 1 {
-            text = self.starred(pieces, text);
-        }
         if !words.placed
             && let Some(tag) = self.tag(pieces)
         {
@@ -128,6 +126,11 @@ impl View<'_, '_> {
         let (x, y) = self.first_nodes(piece);
         let own = (x.and_then(|x| self.homes.left(x)), y.and_then(|y| self.homes.right(y)));
         let near = || (x.and_then(|x| self.home_left(x)), y.and_then(|y| self.home_right(y)));
+        if let (Some(x), Some(y)) = (x, y)
+            && let Some(home) = self.agreed(x, y)
+        {
+            return Some(home);
+        }
         let choose = |(x, y): (Option<Home>, Option<Home>)| if self.flipped { y.or(x) } else { x.or(y) };
         choose(own).or_else(|| choose(near()))
     }
@@ -135,13 +138,13 @@ impl View<'_, '_> {
     /// The layer of a node; where its own graph does not tell, that of what it reads in the other graph. One that reads
     /// weights of no layer is in none.
     fn home_left(&self, x: u32) -> Option<Home> {
-        let operands = self.left.operands(x).iter().filter(|_| !reads_weights(self.left, x));
+        let operands = self.left.operands(x).iter().filter(|_| !self.left.reads_weights(x));
         let above = operands.filter_map(|o| known(self.matching.to_right[o.node as usize]));
         self.homes.left(x).or_else(|| above.filter_map(|y| self.homes.right(y)).max())
     }
 
     fn home_right(&self, y: u32) -> Option<Home> {
-        let operands = self.right.operands(y).iter().filter(|_| !reads_weights(self.right, y));
+        let operands = self.right.operands(y).iter().filter(|_| !self.right.reads_weights(y));
         let above = operands.filter_map(|o| known(self.matching.to_left[o.node as usize]));
         self.homes.right(y).or_else(|| above.filter_map(|x| self.homes.left(x)).max())
     }
@@ -159,15 +162,30 @@ impl View<'_, '_> {
         })
     }
 
-    /// The words with `*` for numbers in names that differ from place to place.
-    fn starred(&self, pieces: &[&Piece], text: String) -> String {
-        let all = |piece: &&Piece| self.words(piece, false).text;
-        let [first, .., last] = pieces else { return text };
-        let (a, b) = (all(first), all(last));
-        if a == b {
-            return text;
+    /// The words of one entry: those of its first place, with what differs from place to place. Values are called by
+    /// their names where there is one place, or where without them the words would say nothing.
+    fn told(&self, pieces: &[&Piece], labels: &(Labels, Labels)) -> Words {
+        let Some(first) = pieces.first() else { return Words::default() };
+        let full = self.words(first, Telling::Full(labels));
+        if pieces.len() == 1 {
+            return full;
         }
-        star(&a, &b)
+        let all = |telling| {
+            let one = |piece: &&Piece| (self.words(piece, telling).text, self.home(piece).map(|home| home.number));
+            joined(&pieces.iter().map(one).collect::<Vec<_>>())
+        };
+        let blind = self.words(first, Telling::Blind);
+        if blind.unclear || full.unclear {
+            let text = all(Telling::Full(labels)).unwrap_or_else(|| {
+                let texts = pieces.iter().map(|piece| self.words(piece, Telling::Full(labels)).text);
+                some(texts)
+            });
+            return Words { text, ..full };
+        }
+        match all(Telling::Blind) {
+            Some(text) => Words { text, ..blind },
+            None => blind,
+        }
     }
 
     fn spot(&self, piece: &Piece) -> Spot {
@@ -200,7 +218,13 @@ impl View<'_, '_> {
         (left, right)
     }
 
-    fn statements(&self, piece: &Piece, labels: &(Labels, Labels)) -> (Vec<Place>, Vec<Place>) {
+    /// The statements of a piece, after those that define operands which are called the same on both sides.
+    fn statements(
+        &self,
+        piece: &Piece,
+        definitions: &[(u32, u32)],
+        labels: &(Labels, Labels),
+    ) -> (Vec<Place>, Vec<Place>) {
         let (left, right) = self.nodes(piece);
         let changes = |x: u32| self.changes[x as usize].iter().filter(|c| !c.follows());
         let pair = match (piece.pairs.as_slice(), piece.removed.is_empty() && piece.added.is_empty()) {
@@ -223,15 +247,31 @@ impl View<'_, '_> {
             };
             Place { node: id, text: line.text, marks }
         };
-        (
-            left.iter().take(MOST_SHOWN).map(|&n| place(self.left, &labels.0, n, pair.map(|p| p.0))).collect(),
-            right.iter().take(MOST_SHOWN).map(|&n| place(self.right, &labels.1, n, pair.map(|p| p.1))).collect(),
-        )
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for &(v, w) in definitions {
+            let (l, r) = (self.left.ids[v as usize], self.right.ids[w as usize]);
+            let (l_line, r_line) = (labels.0.line(self.left.graph, l), labels.1.line(self.right.graph, r));
+            let marks = differing(&l_line, &r_line);
+            before.push(Place { node: l, text: l_line.text, marks: marks.0 });
+            after.push(Place { node: r, text: r_line.text, marks: marks.1 });
+        }
+        let own = |nodes: &[u32], side, labels, of: Option<u32>, out: &mut Vec<Place>| {
+            out.extend(nodes.iter().take(MOST_SHOWN).map(|&n| place(side, labels, n, of)));
+        };
+        own(&left, self.left, &labels.0, pair.map(|p| p.0), &mut before);
+        own(&right, self.right, &labels.1, pair.map(|p| p.1), &mut after);
+        (before, after)
     }
 }
 
-fn reads_weights(side: &Side<'_>, node: u32) -> bool {
-    side.operands(node).iter().any(|o| matches!(side.item(o.node), Item::Weight(_)))
+/// The parts of two statements that differ: the operation, its operands, its attributes.
+fn differing(left: &Line, right: &Line) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
+    let parts = |line: &Line| -> Vec<Range<usize>> {
+        let attributes = line.attributes.iter().map(|(_, range)| range.clone());
+        [line.op.clone()].into_iter().chain(line.operands.iter().cloned()).chain(attributes).collect()
+    };
+    let pairs = parts(left).into_iter().zip(parts(right));
+    pairs.filter(|(l, r)| left.text.get(l.clone()) != right.text.get(r.clone())).unzip()
 }
 
 /// The part of a statement that a change is about.
@@ -261,20 +301,6 @@ fn layer_words(layers: &Layers, places: usize) -> String {
     }
     if places > layers.numbers.len() {
         out.push_str(&format!(" ({places} places)"));
-    }
-    out
-}
-
-/// `a` with `*` for each number that differs in `b`; the two are equal otherwise.
-fn star(a: &str, b: &str) -> String {
-    use crate::dump::names::{Piece, pieces};
-    let mut out = String::new();
-    for (x, y) in pieces(a).zip(pieces(b)) {
-        match (x, y) {
-            (Piece::Text(text), _) => out.push_str(text),
-            (Piece::Number(n), Piece::Number(m)) if n.value == m.value => out.push_str(&a[n.at..n.at + n.digits]),
-            (Piece::Number(_), _) => out.push('*'),
-        }
     }
     out
 }

@@ -1,8 +1,8 @@
 //! The structural difference of two graphs: how their nodes pair up, and what differs, folded by layer.
 //!
 //! Blind to node ids, to the order of nodes, inputs and outputs, to names of values, to device wishes, to weights that
-//! nothing reads, and to what symbols are called. Sees operations, attributes, operand order, types, weights, inputs
-//! and outputs.
+//! nothing reads, and to what symbols are called: also to `S` and `P`, so far as a graph may call them otherwise, which
+//! one with caches may not. Sees operations, attributes, operand order, types, weights, inputs and outputs.
 //!
 //! Matching goes from what is sure to what is likely:
 //!
@@ -14,17 +14,20 @@
 //! `diff(a, b)` mirrors `diff(b, a)`. Everything is iterative, deterministic and in practice linear.
 
 mod changes;
+mod defined;
 mod entries;
 mod grow;
 mod hashes;
 mod homes;
 mod matching;
 mod pieces;
+mod placing;
 mod render;
 mod side;
 mod slide;
 mod symbols;
 mod types;
+mod vary;
 mod weigh;
 mod words;
 

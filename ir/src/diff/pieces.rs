@@ -120,6 +120,11 @@ impl<'a, 'v, 'g> Groups<'a, 'v, 'g> {
         self.view.matching.to_left[y as usize] == NONE && self.counts_right(y)
     }
 
+    /// Whether a node of the left graph has a partner that is another operation.
+    fn taken_over(&self, x: u32) -> bool {
+        x != NONE && replaced(&self.view.changes[x as usize])
+    }
+
     fn join_neighbours(&mut self) {
         let view = self.view;
         for x in 0..view.left.len() as u32 {
@@ -162,6 +167,13 @@ impl<'a, 'v, 'g> Groups<'a, 'v, 'g> {
         }
         for (v, w) in view.left.operands(x).iter().zip(view.right.operands(y)) {
             if self.gone(v.node) && self.new_there(w.node) {
+                self.join(v.node, self.right(w.node));
+            }
+            // What is gone, and another operation gives its value as well; and the mirror image.
+            if self.gone(v.node) && self.taken_over(view.matching.to_left[w.node as usize]) {
+                self.join(v.node, view.matching.to_left[w.node as usize]);
+            }
+            if self.new_there(w.node) && self.taken_over(v.node) {
                 self.join(v.node, self.right(w.node));
             }
         }

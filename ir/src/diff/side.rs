@@ -183,6 +183,11 @@ impl<'g> Side<'g> {
         self.graph.results(self.ids[node as usize]).find_map(|value| self.graph.name_of(value))
     }
 
+    /// Whether a node reads weights itself.
+    pub fn reads_weights(&self, node: u32) -> bool {
+        self.operands(node).iter().any(|o| matches!(self.item(o.node), Item::Weight(_)))
+    }
+
     /// The value that a link carries.
     pub fn value(&self, operand: &Link) -> Value {
         Value { node: self.ids[operand.node as usize], port: operand.port }

@@ -125,13 +125,14 @@ impl Entry {
 }
 
 /// What kind of difference an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// An input is renamed, of another type, gone or new.
     Input,
     /// A weight is renamed, or of another type.
     Weight,
     /// An operation has other attributes, or results of another type.
+    #[default]
     Changed,
     /// An operation reads other values, or the same in another order.
     Operands,

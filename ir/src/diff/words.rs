@@ -4,6 +4,7 @@ use super::homes::inner;
 use super::pieces::{Piece, View};
 use super::side::{Item, Link, NONE, Side};
 use super::types::{Change, Kind};
+use crate::text::Labels;
 use crate::{TensorType, Value};
 use indexmap::IndexMap;
 
@@ -16,25 +17,38 @@ const MOST_PARTS: usize = 6;
 /// The longest text of one attribute.
 const LONG: usize = 60;
 
+/// What is said of values.
+#[derive(Clone, Copy)]
+pub(super) enum Telling<'a> {
+    /// Nothing that depends on their names.
+    Blind,
+    /// Their names; and what they are where statements call two of them the same.
+    Full(&'a (Labels, Labels)),
+}
+
 /// A piece in words.
+#[derive(Default)]
 pub(super) struct Words {
     pub kind: Kind,
     pub text: String,
     /// Whether the text names a weight, so that it needs no further place.
     pub placed: bool,
+    /// Whether it takes names of values, or what they are, to tell the two sides apart.
+    pub unclear: bool,
+    /// Operands that statements call the same, and that the text tells apart by what they are.
+    pub definitions: Vec<(u32, u32)>,
 }
 
 impl View<'_, '_> {
-    /// Says what differs. With `named`, values are called by their names; without, the words depend on no name of a
-    /// value.
-    pub fn words(&self, piece: &Piece, named: bool) -> Words {
+    /// Says what differs.
+    pub fn words(&self, piece: &Piece, telling: Telling<'_>) -> Words {
         let replaced = |x: u32| self.changes[x as usize].iter().any(|c| matches!(c, Change::Operation { .. }));
         if let [(x, y)] = piece.pairs[..]
             && piece.removed.is_empty()
             && piece.added.is_empty()
             && !replaced(x)
         {
-            return self.pair(x, y, named);
+            return self.pair(x, y, telling);
         }
         let left: Vec<u32> = sorted(piece.pairs.iter().map(|p| p.0).chain(piece.removed.iter().copied()));
         let right: Vec<u32> = sorted(piece.pairs.iter().map(|p| p.1).chain(piece.added.iter().copied()));
@@ -42,6 +56,7 @@ impl View<'_, '_> {
             kind: if matches!(item, Item::Input(_)) { Kind::Input } else { Kind::Output },
             text,
             placed: true,
+            ..Words::default()
         };
         let weights_left = self.lone_sources(self.left, &self.matching.to_right, &left);
         let weights_right = self.lone_sources(self.right, &self.matching.to_left, &right);
@@ -51,25 +66,25 @@ impl View<'_, '_> {
                 Some((item, name)) => interface(item, format!("{} {name} is gone", item.word())),
                 None => {
                     let text = format!("removed {}", list(self.left, &left, &weights_left));
-                    Words { kind: Kind::Removed, text, placed }
+                    Words { kind: Kind::Removed, text, placed, ..Words::default() }
                 }
             },
             (true, _) => match lone(self.right, &right) {
                 Some((item, name)) => interface(item, format!("{} {name} is new", item.word())),
                 None => {
                     let text = format!("added {}", list(self.right, &right, &weights_right));
-                    Words { kind: Kind::Added, text, placed }
+                    Words { kind: Kind::Added, text, placed, ..Words::default() }
                 }
             },
             (false, false) => {
                 let (from, to) = (list(self.left, &left, &weights_left), list(self.right, &right, &weights_right));
                 let verb = if left.len() > 1 { "become" } else { "becomes" };
-                Words { kind: Kind::Replaced, text: format!("{from} {verb} {to}"), placed }
+                Words { kind: Kind::Replaced, text: format!("{from} {verb} {to}"), placed, ..Words::default() }
             }
         }
     }
 
-    fn pair(&self, x: u32, y: u32, named: bool) -> Words {
+    fn pair(&self, x: u32, y: u32, telling: Telling<'_>) -> Words {
         let changes: Vec<&Change> = self.changes[x as usize].iter().filter(|c| !c.follows()).collect();
         let item = self.left.item(x);
         let name = match item {
@@ -105,7 +120,8 @@ impl View<'_, '_> {
                 Change::Operation { .. } | Change::Operand { .. } => {}
             }
         }
-        let placed = self.operand_parts(x, y, &operands, named, &mut parts);
+        let mut words = Words { kind, ..Words::default() };
+        self.operand_parts((x, y), &operands, telling, &mut parts, &mut words);
         // `weight w is now called v`, `weight w: q8 becomes q4`.
         let colon = if parts.first().is_some_and(|p| p.starts_with("is now")) { "" } else { ":" };
         if parts.len() > MOST_PARTS {
@@ -113,11 +129,21 @@ impl View<'_, '_> {
             parts.truncate(MOST_PARTS);
             parts.push(format!("and {more} more"));
         }
-        Words { kind, text: format!("{name}{colon} {}", parts.join(", ")), placed: placed || !item.is_op() }
+        words.text = format!("{name}{colon} {}", parts.join(", "));
+        words.placed |= !item.is_op();
+        words
     }
 
-    /// What other values a pair reads; gives whether a weight is named.
-    fn operand_parts(&self, x: u32, y: u32, changes: &[&Change], named: bool, parts: &mut Vec<String>) -> bool {
+    /// What other values a pair reads.
+    fn operand_parts(
+        &self,
+        (x, y): (u32, u32),
+        changes: &[&Change],
+        telling: Telling<'_>,
+        parts: &mut Vec<String>,
+        words: &mut Words,
+    ) {
+        let named = matches!(telling, Telling::Full(_));
         let (left, right) = (self.left.operands(x), self.right.operands(y));
         let form = |side: &Side<'_>, node: u32, number: u32| match side.item(node) {
             Item::Op(op) => {
@@ -138,7 +164,13 @@ impl View<'_, '_> {
             })
         };
         let permuted = numbers.len() > 1 && numbers.iter().all(|&n| left.get(n as usize).is_some_and(moved));
-        if permuted {
+        // What the operand `n` is where statements call it the same on both sides.
+        let defined = |n: u32| {
+            let Telling::Full(labels) = telling else { return None };
+            let (v, w) = left.get(n as usize).zip(right.get(n as usize))?;
+            self.same_label(labels, v, w).then(|| self.definitions(v, w)).flatten()
+        };
+        if permuted && !numbers.iter().all(|&n| defined(n).is_some()) {
             let names: Vec<String> = numbers.iter().map(|&n| form(self.left, x, n)).take(MOST_PARTS).collect();
             let names = match names.split_last() {
                 Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
@@ -146,34 +178,43 @@ impl View<'_, '_> {
             };
             let how = if numbers.len() == 2 { "are swapped" } else { "are in another order" };
             parts.push(format!("operands {names} {how}"));
-            return false;
+            return;
         }
         let is_output = matches!(self.left.item(x), Item::Output(_));
-        let mut placed = false;
         for &n in &numbers {
             let (v, w) = (left.get(n as usize), right.get(n as usize));
             let weight = |side: &Side<'_>, link: Option<&Link>| {
                 link.is_some_and(|l| matches!(side.item(l.node), Item::Weight(_)))
             };
-            placed |= weight(self.left, v) || weight(self.right, w);
-            let from = v.map(|v| self.left.described(v, named));
-            let to = w.map(|w| self.right.described(w, named));
+            words.placed |= weight(self.left, v) || weight(self.right, w);
+            let mut from = v.map(|v| self.left.described(v, named));
+            let mut to = w.map(|w| self.right.described(w, named));
+            if let Some(told) = defined(n) {
+                (from, to) = (Some(told.left), Some(told.right));
+                words.definitions.extend(told.nodes);
+                words.unclear = true;
+            } else if from == to {
+                words.unclear = true;
+                if let Some((l, r)) = v.zip(w).filter(|_| named).and_then(|(v, w)| self.whereabouts(v, w)) {
+                    (from, to) = (from.map(|t| format!("{t} {l}")), to.map(|t| format!("{t} {r}")));
+                }
+            }
             let which = match v {
                 Some(_) => form(self.left, x, n),
                 None => form(self.right, y, n),
             };
             parts.push(match (from, to) {
                 (Some(from), Some(to)) if is_output => format!("is {to} and not {from}"),
-                (Some(from), Some(to)) if from == to => {
-                    format!("operand {which} is {}", to.replacen("the result of ", "the result of another ", 1))
-                }
+                (Some(from), Some(to)) if from == to => match to.strip_prefix("the result of ") {
+                    Some(op) => format!("operand {which} is the result of another {op}"),
+                    None => format!("operand {which} is another {to}"),
+                },
                 (Some(from), Some(to)) => format!("operand {which} is {to} and not {from}"),
                 (Some(from), None) => format!("no operand {which} any more ({from})"),
                 (None, Some(to)) => format!("new operand {which} ({to})"),
                 (None, None) => continue,
             });
         }
-        placed
     }
 
     /// Weights and inputs without a partner that operations read, by name; in order of the operations, each once.
@@ -191,11 +232,10 @@ impl View<'_, '_> {
 
 impl Side<'_> {
     /// A value in words: the name of a weight or an input, the name or the operation of another.
-    fn described(&self, link: &Link, named: bool) -> String {
+    pub fn described(&self, link: &Link, named: bool) -> String {
         let value: Value = self.value(link);
         match self.item(link.node) {
-            Item::Weight(name) => inner(name).to_owned(),
-            Item::Input(name) => name.to_owned(),
+            Item::Weight(name) | Item::Input(name) => name.to_owned(),
             Item::Op(op) => match self.graph.name_of(value).filter(|_| named) {
                 Some(name) => format!("%{name}"),
                 None => format!("the result of {}", op.name()),
