@@ -167,6 +167,7 @@ pub fn against(
     let mut unknown = Vec::new();
     // With what the rounding of the file is.
     let mut compared: HashMap<Value, f64> = HashMap::new();
+    let mut values: HashSet<Value> = HashSet::new();
     let takes = |name: &str| graph.input_named(name).is_some();
     for (name, tensor) in references.tensors.iter().filter(|(name, _)| !takes(name)) {
         let meant = match modules.resolve(name) {
@@ -183,10 +184,10 @@ pub fn against(
         };
         let instead = modules.alternative(written).filter(|_| graph.name_of(written) != Some(name));
         let instead = instead.and_then(|v| kept.get(&v).copied());
-        for value in [Some(value), instead].into_iter().flatten() {
-            let rounding = compared.entry(value).or_default();
-            *rounding = rounding.max(unit(tensor.dtype()));
-        }
+        values.extend([Some(value), instead].into_iter().flatten());
+        // Where the value may be a later one, the earlier is not reset.
+        let rounding = compared.entry(instead.unwrap_or(value)).or_default();
+        *rounding = rounding.max(unit(tensor.dtype()));
         let Meant { hint, guess, .. } = meant;
         stored.values.entry(value).or_default().push(Kept { name, tensor, instead, hint, guess });
     }
@@ -202,7 +203,6 @@ pub fn against(
         )));
     }
     let tolerances = Tolerances::new(side, &Other::Outside, &compared, tolerance);
-    let values: HashSet<Value> = compared.keys().copied().collect();
     let mut report = run(side, &mut stored, &values, &tolerances, inputs)?;
     report.left = references.label.clone();
     // Found in the graph, and not computed: no output needs them.
