@@ -7,12 +7,13 @@ mod common;
 use common::{folder, import};
 use std::path::Path;
 use tallow::compiler::Stage;
-use tallow::executor::ProgramOptions;
+use tallow::executor::tensors::SafetensorsFile;
+use tallow::executor::{DType, Device, ProgramOptions, save_safetensors};
 use tallow::format::encoding::Encoding;
 use tallow::ir::text;
 use tallow::ir::verify::verify;
 use tallow::numeric::{self, Given, References, Report, Side};
-use tallow::{CacheType, Engine, Model, ModelOptions};
+use tallow::{CacheType, Engine, Model, ModelOptions, Tensor};
 
 /// As written, so that every operation is its own.
 fn raw(engine: Engine) -> ModelOptions {
@@ -165,7 +166,8 @@ fn correct_models_pass_all_that_transformers_computed() {
         assert!(report.is_within(), "{}", report.text(true));
         assert_eq!(report.unknown, [], "{}", report.text(true));
         // Everything but the ids.
-        assert_eq!(report.values.len(), reference.tensors.len() - 1);
+        assert_eq!(report.values.iter().map(|v| 1 + v.also.len()).sum::<usize>(), reference.tensors.len() - 1);
+        assert!(report.values.iter().any(|v| v.left.ends_with("mlp") && v.also[0].ends_with("mlp.down_proj")));
         // Of what the CPU runs, what fusions leave.
         let mut options = raw(engine);
         options.program.stage = Some(Stage::Target);
@@ -194,6 +196,128 @@ fn planted_bugs_are_found_against_transformers() {
         let lines = [&suspect.statement].into_iter().chain(&suspect.between);
         assert!(lines.clone().any(|line| line.starts_with(&format!("{blamed}:"))), "{what}:\n{}", report.text(true));
     }
+}
+
+/// The tiny model of `name` with weights that fixed point rounds, little and much.
+fn rounded(name: &str) -> (Model, Model, tempfile::TempDir) {
+    let temporary = tempfile::tempdir().unwrap();
+    let source = folder("tests/goldens").join(name);
+    let bytes = std::fs::read(source.join("model.safetensors")).unwrap();
+    let parsed = SafetensorsFile::parse(&bytes).unwrap();
+    let mut state = 1u32;
+    let noisy = |name: String| {
+        let tensor = parsed.tensor(&name).unwrap().to_dtype(DType::F32).unwrap();
+        let values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap().into_iter().map(|v| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            v + (state >> 8) as f32 / 1e9
+        });
+        let values: Vec<f32> = values.collect();
+        (name, Tensor::from_vec(values, tensor.dims(), &Device::Cpu).unwrap())
+    };
+    let tensors: Vec<(String, Tensor)> = parsed.names().into_iter().map(noisy).collect();
+    let folder = temporary.path().join("source");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("model.safetensors"), save_safetensors(&tensors).unwrap()).unwrap();
+    std::fs::copy(source.join("config.json"), folder.join("config.json")).unwrap();
+    let made = |encoding: &str| {
+        let into = temporary.path().join(encoding);
+        std::fs::create_dir(&into).unwrap();
+        open(&import(&folder, &into, encoding), Engine::Cpu)
+    };
+    (made("u32"), made("u16"), temporary)
+}
+
+#[test]
+fn tolerances_grow_with_what_lies_between() {
+    for name in ["qwen3-plain", "gemma3-plain"] {
+        let (exact, model, _folder) = rounded(name);
+        let (left, right) = (Side::of_model(&exact), Side::of_model(&model));
+        let all = numeric::pairs(&left, &right).unwrap();
+        let inputs = numeric::inputs(&[&left, &right], &Given::default()).unwrap();
+        let run = |right: &Side, ends: &[&str]| {
+            let graph = right.graph();
+            let named = |v| graph.name_of(v).is_some_and(|name| ends.iter().any(|end| name.ends_with(end)));
+            let some: Vec<_> = all.iter().copied().filter(|pair| named(pair.right)).collect();
+            numeric::compare(&left, right, &some, &inputs, None).unwrap()
+        };
+        let mut last = 0.0;
+        for ends in [&[""][..], &[".out", "logits"], &["logits"]] {
+            let report = run(&right, ends);
+            assert!(report.is_within(), "{name} {ends:?}\n{}", report.text(true));
+            let logits = report.values.last().unwrap();
+            assert!(logits.measure.unwrap().relative > 1e-4 && logits.tolerance < 2.0, "{}", report.text(true));
+            assert!(logits.tolerance >= last, "{ends:?}: {} after {last}", logits.tolerance);
+            last = logits.tolerance;
+        }
+        let report = run(&right, &["logits"]);
+        assert!(report.values[0].far && report.text(false).contains("too far from the last"), "{}", report.text(false));
+    }
+}
+
+#[test]
+fn references_of_half_precision_are_rounded() {
+    for name in ["qwen3-plain", "gemma3-plain"] {
+        for dtype in [DType::F16, DType::BF16] {
+            for end in ["", "_proj", "lm_head"] {
+                let (model, folder) = golden(name, Engine::Cpu);
+                let mut reference = reference(name);
+                reference.tensors.retain(|(name, _)| name.ends_with(end) || name == "input_ids");
+                for (_, tensor) in reference.tensors.iter_mut().filter(|(_, t)| t.dtype().is_float()) {
+                    *tensor = tensor.to_dtype(dtype).unwrap();
+                }
+                let mut options = raw(Engine::Cpu);
+                options.program.stage = Some(Stage::Target);
+                let fused = Model::open_with(folder.path().join("model.model"), &options).unwrap();
+                for side in [Side::of_model(&model), Side::of_model(&fused)] {
+                    let inputs = reference.inputs(&side, &Given::default()).unwrap();
+                    let report = numeric::against(&side, &reference, &inputs, None).unwrap();
+                    assert!(report.is_within(), "{name} {dtype:?} {end}\n{}", report.text(true));
+                }
+            }
+        }
+    }
+    // And bugs are found still.
+    let (model, _folder) = qwen(Engine::Cpu);
+    let mut reference = reference("qwen3-plain");
+    for (_, tensor) in reference.tensors.iter_mut().filter(|(_, t)| t.dtype().is_float()) {
+        *tensor = tensor.to_dtype(DType::BF16).unwrap();
+    }
+    let (_, from, to, _) = BUGS[3];
+    let side = edited(&model, from, to);
+    let inputs = reference.inputs(&side, &Given::default()).unwrap();
+    assert_eq!(first(&numeric::against(&side, &reference, &inputs, None).unwrap()), "%layer0.ffn_out");
+}
+
+#[test]
+fn references_are_of_their_own_inputs() {
+    let (model, _folder) = qwen(Engine::Cpu);
+    let (side, reference) = (Side::of_model(&model), reference("qwen3-plain"));
+    let mut given = Given::default();
+    given.add_input("input_ids=1,2,3", &[&side]).unwrap();
+    let error = reference.inputs(&side, &given).unwrap_err().to_string();
+    assert!(error.contains("computed from its own `input_ids`"), "{error}");
+    let own = reference.tensors.iter().find(|(name, _)| name == "input_ids").unwrap().clone();
+    reference.inputs(&side, &Given { inputs: vec![own], ..Given::default() }).unwrap();
+}
+
+#[test]
+fn values_far_above_those_of_other_layers_stand_out() {
+    let model = Model::storyteller().unwrap();
+    let side = Side::of_model(&model);
+    let mut report = compare(&side, &side, &given("A fox."));
+    let at = report.values.iter().position(|v| v.right == "%layer2.ffn_out").unwrap();
+    report.values[at].measure.as_mut().unwrap().relative = 0.01;
+    report.values[at].tolerance = 0.3;
+    assert_eq!(report.standing_out(), [at]);
+    let shown = report.text(false);
+    assert!(shown.contains("stands out"), "{shown}");
+    // The largest error is shown, however far within its tolerance.
+    for other in report.values.iter_mut().filter(|v| v.right != "%layer2.ffn_out") {
+        other.measure.as_mut().unwrap().relative = 0.9 * other.tolerance;
+    }
+    let shown = report.text(false);
+    let table = shown.split("stands out").next().unwrap();
+    assert!(table.contains("%layer2.ffn_out"), "{shown}");
 }
 
 /// A copy of a model file in which one scale of the tensor is another.

@@ -131,6 +131,20 @@ fn a_size_that_one_side_fixes_is_that_of_both() {
 }
 
 #[test]
+fn renamed_inputs_are_the_same_numbers() {
+    let left = side("left", SUM);
+    let right = side("right", &SUM.replace("%x", "%first").replace("%y", "%second"));
+    let report = compare(&left, &right, &Given::default()).unwrap();
+    assert!(report.is_within() && report.worst(1).is_empty(), "{}", report.text(true));
+    let report = compare(&left, &right, &given(&[("x", &[1.0, 2.0]), ("second", &[3.0, 4.0])])).unwrap();
+    assert!(report.is_within() && report.inputs.iter().all(|(_, shape)| shape == &[2]), "{}", report.text(true));
+    // Inputs that stand for nothing of the other side.
+    let other = side("other", "input %q: f32[S]\n %r: f32[S] = Exp(%q)\n %z: f32[S] = Neg(%r)\n output z = %z");
+    let error = message(compare(&left, &other, &Given::default()));
+    assert!(error.contains("give both the same numbers"), "{error}");
+}
+
+#[test]
 fn what_is_wrong_with_inputs_is_told() {
     let left = side("left", SUM);
     let faults = |given: Given| message(compare(&left, &left, &given));

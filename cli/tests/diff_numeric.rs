@@ -62,7 +62,7 @@ fn values_of_transformers_are_read_from_files() {
     let values = repository("tests/references/qwen3-plain.safetensors");
     let values = values.to_str().unwrap();
     let text = run(&["diff", "qwen.model", "--against", values]).fine();
-    assert!(text.contains("compared   32 values, all within tolerance"), "{text}");
+    assert!(text.contains("compared   27 values, all within tolerance"), "{text}");
     let full = run(&["compile", "qwen.model"]).fine();
     let swapped = full.replace("SwiGlu(%layer1.gate, %layer1.up)", "SwiGlu(%layer1.up, %layer1.gate)");
     assert_ne!(full, swapped);

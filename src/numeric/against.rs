@@ -3,9 +3,9 @@
 use super::inputs::{Given, inputs};
 use super::lockstep::{Reference, Wanted, run};
 use super::measure::Measure;
-use super::modules::Modules;
+use super::modules::{Meant, Modules};
 use super::pairs::compiled;
-use super::report::Report;
+use super::report::{Report, sizes};
 use super::tolerance::{Other, Tolerances};
 use super::{Side, in_side};
 use crate::{Error, Result, tensor_file};
@@ -75,7 +75,7 @@ impl References {
     /// as the references were computed from these inputs alone.
     ///
     /// # Errors
-    /// An input that is in neither; what [`inputs`] refuses.
+    /// An input that is in neither, or in both with other numbers; what [`inputs`] refuses.
     pub fn inputs(&self, side: &Side, given: &Given) -> Result<Vec<(String, Tensor)>> {
         let mut all = given.clone();
         let plan = side.program.plan();
@@ -98,8 +98,27 @@ impl References {
                 }
             }
         }
-        inputs(&[side], &all)
+        let made = inputs(&[side], &all)?;
+        for (name, tensor) in &made {
+            let stored = self.tensors.iter().find(|(n, _)| n == name).map(|(_, t)| t);
+            if stored.is_some_and(|t| !same_input(t, tensor)) {
+                return Err(Error::Usage(format!(
+                    "{}: its values were computed from its own `{name}`, and other numbers are given for it; leave out \
+                     --{}, or write the values anew",
+                    self.label,
+                    if given.text.is_some() && name == "input_ids" { "text" } else { "input" }
+                )));
+            }
+        }
+        Ok(made)
     }
+}
+
+/// Whether two inputs are the same numbers, but for leading dimensions of 1.
+fn same_input(a: &Tensor, b: &Tensor) -> bool {
+    let bare = |t: &Tensor| t.dims().iter().copied().skip_while(|&n| n == 1).collect::<Vec<_>>();
+    let flat = |t: &Tensor| t.flatten_all();
+    bare(a) == bare(b) && matches!((flat(a), flat(b)), (Ok(a), Ok(b)) if equal(&a, &b))
 }
 
 /// The values of one file by name.
@@ -139,28 +158,38 @@ pub fn against(
 ) -> Result<Report> {
     // Names are those of the graph as written; what the compiler fused has no value of its own.
     let graph = side.source.graph();
-    let modules = Modules::new(graph);
+    let holds = |name: &str| side.weights.weight(name).is_some();
+    let matrices = side.file.iter().flat_map(|file| file.tensors().iter());
+    let matrices = matrices.filter(|t| t.shape.len() > 1 && t.name.ends_with(".weight")).map(|t| t.name.clone());
+    let modules = Modules::new(graph, &holds, matrices.collect());
     let kept = compiled(side);
-    let mut stored = Stored { values: HashMap::new(), side };
+    let mut stored = Stored { values: HashMap::new(), misfits: Vec::new(), side };
     let mut unknown = Vec::new();
-    let mut compared: HashSet<Value> = HashSet::new();
+    // With what the rounding of the file is.
+    let mut compared: HashMap<Value, f64> = HashMap::new();
+    let mut values: HashSet<Value> = HashSet::new();
     let takes = |name: &str| graph.input_named(name).is_some();
     for (name, tensor) in references.tensors.iter().filter(|(name, _)| !takes(name)) {
-        let written = match modules.resolve(name) {
-            Ok(value) => value,
+        let meant = match modules.resolve(name) {
+            Ok(meant) => meant,
             Err(why) => {
                 unknown.push((name.clone(), why));
                 continue;
             }
         };
+        let written = meant.value;
         let Some(&value) = kept.get(&written) else {
             unknown.push((name.clone(), "the graph that runs has no such value: it is fused or not needed".into()));
             continue;
         };
         let instead = modules.alternative(written).filter(|_| graph.name_of(written) != Some(name));
         let instead = instead.and_then(|v| kept.get(&v).copied());
-        compared.extend([Some(value), instead].into_iter().flatten());
-        stored.values.entry(value).or_default().push(Kept { name, tensor, instead });
+        values.extend([Some(value), instead].into_iter().flatten());
+        // Where the value may be a later one, the earlier is not reset.
+        let rounding = compared.entry(instead.unwrap_or(value)).or_default();
+        *rounding = rounding.max(unit(tensor.dtype()));
+        let Meant { hint, guess, .. } = meant;
+        stored.values.entry(value).or_default().push(Kept { name, tensor, instead, hint, guess });
     }
     if compared.is_empty() {
         let some: Vec<&str> = references.tensors.iter().map(|(name, _)| name.as_str()).take(5).collect();
@@ -174,7 +203,7 @@ pub fn against(
         )));
     }
     let tolerances = Tolerances::new(side, &Other::Outside, &compared, tolerance);
-    let mut report = run(side, &mut stored, &compared, &tolerances, inputs)?;
+    let mut report = run(side, &mut stored, &values, &tolerances, inputs)?;
     report.left = references.label.clone();
     // Found in the graph, and not computed: no output needs them.
     let mut idle: Vec<&String> = stored.values.values().flatten().map(|kept| kept.name).collect();
@@ -182,6 +211,7 @@ pub fn against(
     unknown.extend(
         idle.into_iter().map(|name| (name.clone(), "no output needs this value, so it is not computed".into())),
     );
+    unknown.append(&mut stored.misfits);
     report.unknown = unknown;
     Ok(report)
 }
@@ -189,6 +219,8 @@ pub fn against(
 /// Values of files by the value of the graph that each is compared with.
 struct Stored<'a> {
     values: HashMap<Value, Vec<Kept<'a>>>,
+    /// Those that cannot be what their names were taken for, with the reason.
+    misfits: Vec<(String, String)>,
     side: &'a Side,
 }
 
@@ -198,6 +230,19 @@ struct Kept<'a> {
     tensor: &'a Tensor,
     /// The later value that it may be in place of the one found by its name.
     instead: Option<Value>,
+    /// What the report adds where it is out of tolerance.
+    hint: Option<String>,
+    /// Whether the value was found as the last of a module.
+    guess: bool,
+}
+
+/// The largest part of a number that rounding to this type changes it by; 0 of single precision.
+fn unit(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1.0 / 2048.0,
+        DType::BF16 => 1.0 / 256.0,
+        _ => 0.0,
+    }
 }
 
 /// A relative error by which two values are not the same but for rounding.
@@ -205,7 +250,7 @@ const OTHER: f64 = 0.01;
 
 impl Reference for Stored<'_> {
     fn take(&mut self, value: Value, found: &Tensor) -> Result<Vec<Wanted>> {
-        let mut wanted = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
         for kept in self.values.remove(&value).unwrap_or_default() {
             let ty = self.side.graph().ty(value);
             if ty.dtype.range().is_some() && kept.tensor.dtype().is_float() {
@@ -219,16 +264,36 @@ impl Reference for Stored<'_> {
                 self.values.entry(instead).or_default().push(Kept { instead: None, ..kept });
                 continue;
             }
+            if kept.guess && tensor.dims() != found.dims() {
+                let (given, here) = (sizes(tensor.dims()), sizes(found.dims()));
+                let why =
+                    format!("the last weight that the graph reads below this module makes {here}, and this is {given}");
+                self.misfits.push((kept.name.clone(), why));
+                continue;
+            }
+            // A module and its last part, a head and the output.
+            if let Some(same) =
+                wanted.iter_mut().find(|w| w.tensor.dtype() == tensor.dtype() && equal(&w.tensor, &tensor))
+            {
+                same.also.push(kept.name.clone());
+                same.hint = same.hint.take().or(kept.hint);
+                continue;
+            }
             let dtype = match tensor.dtype() {
                 DType::F16 => IrType::F16,
                 DType::BF16 => IrType::BF16,
                 other if other.is_float() => IrType::F32,
                 _ => IrType::I64,
             };
-            wanted.push(Wanted { name: kept.name.clone(), tensor, dtype });
+            wanted.push(Wanted { name: kept.name.clone(), also: Vec::new(), tensor, dtype, hint: kept.hint });
         }
         Ok(wanted)
     }
+}
+
+/// Whether two tensors hold the same numbers.
+fn equal(a: &Tensor, b: &Tensor) -> bool {
+    a.dims() == b.dims() && Measure::of(a, b).is_ok_and(|m| m.differing == 0)
 }
 
 /// A value of a file in the shape of `found`, and how far it is off. Its rows may have other dimensions, and heads may

@@ -4,6 +4,7 @@ use super::{Side, in_side};
 use crate::{Error, Result, tensor_file};
 use std::collections::HashSet;
 use tallow_executor::{DType, Device, ExecutorError, Tensor};
+use tallow_ir::diff::diff;
 use tallow_ir::{Bindings, DType as IrType, Dim, Graph, NodeKind, Op, PAST, POS, SEQUENCE, TensorType, Value};
 
 /// Tokens, and sizes of other symbols, where nothing tells them: small, odd and different, so that no two are mistaken.
@@ -61,6 +62,7 @@ impl Given {
 /// An input that no side takes, or that is given twice; a text without a tokenizer or without `input_ids`; sides that
 /// take different shapes; sizes that nothing tells.
 pub fn inputs(sides: &[&Side], given: &Given) -> Result<Vec<(String, Tensor)>> {
+    let renamed = renamed(sides)?;
     let mut fixed = given.inputs.clone();
     if let Some(text) = &given.text {
         fixed.push(("input_ids".to_owned(), encoded(sides, text)?));
@@ -74,17 +76,91 @@ pub fn inputs(sides: &[&Side], given: &Given) -> Result<Vec<(String, Tensor)>> {
             return Err(Error::Usage(format!("input `{name}`: is given twice; give it once")));
         }
     }
+    // What one name is given, the other side's name for it is given too.
+    for (left, right) in &renamed {
+        for (name, other) in [(left, right), (right, left)] {
+            if let Some((_, tensor)) = fixed.iter().find(|(n, _)| n == name)
+                && !fixed.iter().any(|(n, _)| n == other)
+            {
+                fixed.push((other.clone(), tensor.clone()));
+            }
+        }
+    }
     let wanted = wanted(sides);
+    lone(sides, &renamed, &fixed)?;
     let bindings = bind(sides, &wanted, &fixed, &given.sizes)?;
-    let mut out = Vec::new();
+    let mut out: Vec<(String, Tensor)> = Vec::new();
     for (name, _) in &wanted {
-        let tensor = match fixed.iter().find(|(n, _)| n == name) {
+        let here =
+            fixed.iter().chain(&out).find(|(n, _)| n == name || renamed.iter().any(|(l, r)| r == name && l == n));
+        let tensor = match here {
             Some((_, tensor)) => tensor.clone(),
-            None => generated(sides, name, &bindings, given.seed)?,
+            None => {
+                let other = renamed.iter().find(|(left, _)| left == name).map_or(name, |(_, right)| right);
+                generated(sides, [name, other], &bindings, given.seed)?
+            }
         };
         out.push((name.clone(), tensor));
     }
     Ok(out)
+}
+
+/// Names of inputs that stand for the same in two graphs and differ: the left one's, the right one's.
+///
+/// # Errors
+/// Graphs that cannot be walked; types that no input fits.
+fn renamed(sides: &[&Side]) -> Result<Vec<(String, String)>> {
+    let &[left, right] = sides else { return Ok(Vec::new()) };
+    let takes = |side: &Side, name: &str| side.program.plan().inputs.iter().any(|i| i.name == name && name != POS);
+    let same = |a: &Side, b: &Side| {
+        a.program.plan().inputs.iter().all(|i| b.program.plan().inputs.iter().any(|j| i.name == j.name))
+    };
+    if same(left, right) || same(right, left) {
+        return Ok(Vec::new());
+    }
+    let (a, b) = (left.source.graph(), right.source.graph());
+    let label = || format!("{} and {}", left.label, right.label);
+    let pairs = diff(a, b).map_err(|e| Error::Graph { file: label(), source: Box::new(e) })?.pairs;
+    let mut found = Vec::new();
+    for pair in pairs {
+        let (NodeKind::Input(p), NodeKind::Input(q)) = (&a.node(pair.left).kind, &b.node(pair.right).kind) else {
+            continue;
+        };
+        if p == q || !takes(left, p) || !takes(right, q) || takes(right, p) || takes(left, q) {
+            continue;
+        }
+        let (own, there) = (&a.node(pair.left).results[0], &b.node(pair.right).results[0]);
+        if !agree(own, there) {
+            return Err(Error::Usage(format!(
+                "input `{p}` of {} stands for `{q}` of {}: one takes {own}, and the other {there}; no input fits both",
+                left.label, right.label
+            )));
+        }
+        found.push((p.clone(), q.clone()));
+    }
+    Ok(found)
+}
+
+/// Refuses inputs of each of two sides that the other lacks, and that are not given: numbers made for one would not be
+/// those of the other.
+fn lone(sides: &[&Side], renamed: &[(String, String)], fixed: &[(String, Tensor)]) -> Result<()> {
+    let &[left, right] = sides else { return Ok(()) };
+    let lone = |side: &Side, other: &Side| {
+        let takes = |name: &str| other.program.plan().inputs.iter().any(|i| i.name == name);
+        let known = |name: &str| {
+            takes(name) || renamed.iter().any(|(l, r)| l == name || r == name) || fixed.iter().any(|(n, _)| n == name)
+        };
+        let names = side.program.plan().inputs.iter().filter(|i| i.name != POS && !known(&i.name));
+        names.map(|i| i.name.clone()).collect::<Vec<_>>()
+    };
+    match (lone(left, right).first(), lone(right, left).first()) {
+        (Some(p), Some(q)) => Err(Error::Usage(format!(
+            "input `{p}`: {} has none that stands for it, and {} has none for `{q}`; give both the same numbers, --input \
+             {p}=VALUE --input {q}=VALUE",
+            right.label, left.label
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The names of all inputs, and the side that has each first.
@@ -208,9 +284,8 @@ fn agree(a: &TensorType, b: &TensorType) -> bool {
     x.len() == y.len() && x.iter().zip(y).all(equal) && a.dtype.range().is_some() == b.dtype.range().is_some()
 }
 
-/// A tensor of numbers that the seed and the name settle.
-fn generated(sides: &[&Side], name: &str, bindings: &Bindings, seed: u64) -> Result<Tensor> {
-    let holders = || sides.iter().filter(|s| s.program.plan().inputs.iter().any(|i| i.name == name));
+/// A tensor of numbers that the seed and the name settle; the other name is that of the same input on the other side.
+fn generated(sides: &[&Side], [name, other]: [&String; 2], bindings: &Bindings, seed: u64) -> Result<Tensor> {
     let Some(ty) = declared(sides, name) else { return Err(unknown(name, sides)) };
     let dims = ty.shape.dims().iter().map(|d| d.evaluate(bindings).and_then(|n| usize::try_from(n).ok()));
     let dims: Option<Vec<usize>> = dims.collect();
@@ -226,7 +301,7 @@ fn generated(sides: &[&Side], name: &str, bindings: &Bindings, seed: u64) -> Res
         name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     let made = match ty.dtype.range() {
         Some((least, most)) => {
-            let bounds = holders().filter_map(|side| table(side.graph(), name));
+            let bounds = sides.iter().flat_map(|s| [table(s.graph(), name), table(s.graph(), other)]).flatten();
             let end = bounds.min().unwrap_or(2).min(most.saturating_add(1)).max(1);
             let values = (0..count).map(|_| (next(&mut state) % end as u64) as i64 + least.max(0)).collect();
             Tensor::from_vec::<_, i64>(values, dims, &Device::Cpu)

@@ -14,6 +14,7 @@ pub(super) fn json(report: &Report) -> Value {
         "inputs": report.inputs.iter().map(|(name, shape)| object!({ "name": name, "shape": shape })).collect::<Vec<_>>(),
         "first": report.first,
         "worst": report.worst(10),
+        "standing_out": report.standing_out(),
         "values": report.values.iter().map(compared).collect::<Vec<_>>(),
         "suspects": report.suspects.iter().map(suspect).collect::<Vec<_>>(),
         "unmatched": { "reference": report.unmatched.left, "against": report.unmatched.right },
@@ -34,12 +35,15 @@ fn compared(value: &Compared) -> Value {
     };
     object!({
         "reference": value.left,
+        "also": value.also,
         "value": value.right,
         "op": value.op,
         "shape": value.shape,
         "reference_shape": expected,
         "error": value.measure.as_ref().map(measure),
         "tolerance": value.tolerance,
+        "far": value.far,
+        "note": value.hint,
         "verdict": verdict,
     })
 }

@@ -27,10 +27,14 @@ pub(super) trait Reference {
 pub(super) struct Wanted {
     /// What the reference calls it.
     pub name: String,
+    /// Its other names.
+    pub also: Vec<String>,
     /// The values, in the shape of what was found where they can have it.
     pub tensor: Tensor,
     /// The element type that its tolerance follows.
     pub dtype: tallow_ir::DType,
+    /// What is said where it is out of tolerance.
+    pub hint: Option<String>,
 }
 
 /// Runs both sides on `inputs` and compares the values of `pairs`. Inputs that a side does not take are not given to
@@ -59,7 +63,8 @@ pub fn compare(
     let wanted: HashSet<Value> = pairs.iter().map(|p| p.left).collect();
     let mut live = Live { side: left, trace, labels, partner, wanted, held: HashMap::new() };
     let compared: HashSet<Value> = pairs.iter().map(|p| p.right).collect();
-    let tolerances = Tolerances::new(right, &Other::Graph(left), &compared, tolerance);
+    let exact: HashMap<Value, f64> = compared.iter().map(|&v| (v, 0.0)).collect();
+    let tolerances = Tolerances::new(right, &Other::Graph(left), &exact, tolerance);
     let mut report = run(right, &mut live, &compared, &tolerances, inputs)?;
     report.left = left.label.clone();
     let matched: HashSet<Value> = pairs.iter().map(|p| p.left).collect();
@@ -97,6 +102,8 @@ impl Reference for Live<'_> {
         }
         let found = self.held.remove(&left).map(|tensor| Wanted {
             name: self.labels.label(left),
+            also: Vec::new(),
+            hint: None,
             tensor,
             dtype: self.side.graph().ty(left).dtype,
         });
@@ -141,6 +148,10 @@ pub(super) fn run(
                 values.push(Compared {
                     value,
                     left: wanted.name,
+                    also: wanted.also,
+                    hint: wanted.hint,
+                    far: tolerances.is_far(value),
+                    by_encoding: tolerances.by_encoding(value),
                     right: labels.label(value),
                     op: op_name(side, value),
                     shape: tensor.dims().to_vec(),

@@ -26,6 +26,7 @@ mod pairs;
 mod region;
 mod report;
 mod side;
+mod sisters;
 mod tolerance;
 mod weights;
 

@@ -19,15 +19,31 @@ pub(super) struct Modules<'g> {
     tied: Option<NodeId>,
     /// The place of each node in topological order.
     place: Vec<usize>,
+    /// The weights behind each value that is computed from weights alone.
+    constant: HashMap<NodeId, Vec<&'g str>>,
+    /// The model's matrices that nothing in the graph reads, sorted.
+    unread: Vec<String>,
+    /// Whether the model holds a tensor.
+    holds: &'g dyn Fn(&str) -> bool,
+}
+
+/// The value that a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Meant {
+    /// The value.
+    pub value: Value,
+    /// What the graph does with the module's bias in place of adding it.
+    pub hint: Option<String>,
+    /// Whether it is what the last part of a module gives: a guess, which a value of another shape refutes.
+    pub guess: bool,
 }
 
 impl<'g> Modules<'g> {
-    /// Of a graph.
-    pub fn new(graph: &'g Graph) -> Modules<'g> {
+    /// Of a graph over a model that holds these tensors; `matrices` are the names of those with two dimensions or more.
+    pub fn new(graph: &'g Graph, holds: &'g dyn Fn(&str) -> bool, matrices: Vec<String>) -> Modules<'g> {
         let order = graph.topological().unwrap_or_default();
         let mut place = vec![0; graph.node_bound()];
         let mut named = HashMap::new();
-        // The weights behind each value that is computed from weights alone.
         let mut constant: HashMap<NodeId, Vec<&str>> = HashMap::new();
         let mut first: HashMap<&str, NodeId> = HashMap::new();
         let mut last: HashMap<&str, NodeId> = HashMap::new();
@@ -70,7 +86,10 @@ impl<'g> Modules<'g> {
         let tied = tied.max_by_key(|id| place[id.index()]);
         let mut readers: Vec<(&str, NodeId)> = first.into_iter().collect();
         readers.sort_unstable();
-        Modules { graph, named, readers, tied, place }
+        let is_read = |name: &str| readers.binary_search_by(|(n, _)| (*n).cmp(name)).is_ok();
+        let mut unread: Vec<String> = matrices.into_iter().filter(|name| !is_read(name)).collect();
+        unread.sort_unstable();
+        Modules { graph, named, readers, tied, place, constant, unread, holds }
     }
 
     /// The value that a module may give in place of `value`: of a table of embeddings also the rows times a factor,
@@ -89,30 +108,111 @@ impl<'g> Modules<'g> {
     ///
     /// # Errors
     /// No such value; why not.
-    pub fn resolve(&self, name: &str) -> Result<Value, String> {
+    pub fn resolve(&self, name: &str) -> Result<Meant, String> {
         let bare = name.strip_prefix('%').unwrap_or(name);
+        let sure = |value| Meant { value, hint: None, guess: false };
         let exact = self.named.get(bare).copied().or_else(|| self.graph.output_named(bare));
         if let Some(value) = exact {
-            return Ok(value);
+            return Ok(sure(value));
         }
         let path = bare.strip_suffix(".weight").unwrap_or(bare);
-        let found = self.last_reader(path).or_else(|| {
-            // The model within another: `bert.encoder` for the weights of `encoder`.
-            path.split_once('.').filter(|(_, rest)| rest.contains('.')).and_then(|(_, rest)| self.last_reader(rest))
-        });
-        let node = match found {
-            Some(node) if is_block(path) => return Ok(self.sum_after(node)),
-            Some(node) => node,
-            None if path.rsplit('.').next() == Some("lm_head") => {
-                return match (self.tied, self.graph.output_named("logits")) {
-                    (Some(node), _) => Ok(Value { node, port: 0 }),
-                    (None, Some(value)) => Ok(value),
-                    (None, None) => Err("the graph has no `lm_head` and no output `logits`".to_owned()),
-                };
+        // The model within another: `bert.encoder` for the weights of `encoder`.
+        let inner = path.split_once('.').map(|(_, rest)| rest).filter(|rest| rest.contains('.'));
+        for path in [Some(path), inner].into_iter().flatten() {
+            let weight = format!("{path}.weight");
+            if let Some(node) = self.reader(&weight) {
+                return Ok(if is_block(path) { sure(self.sum_after(node)) } else { self.with_bias(path, node) });
             }
-            None => return Err("no value has this name, and no weight lies below this module".to_owned()),
-        };
-        Ok(Value { node, port: 0 })
+            let ends = self.unread.iter().find(|name| **name == weight || self.ends(name, path));
+            if let Some(node) = self.last_reader(path) {
+                if let Some(unread) = ends {
+                    return Err(format!("nothing in the graph reads `{unread}`, which this module ends with"));
+                }
+                let own = Value { node, port: 0 };
+                let value = if is_block(path) { self.sum_after(node) } else { self.after_bias(node).unwrap_or(own) };
+                return Ok(Meant { value, hint: None, guess: true });
+            }
+            if let Some(unread) = ends.filter(|_| self.tied.is_none() || !is_head(path)) {
+                return Err(format!("nothing in the graph reads `{unread}`"));
+            }
+        }
+        if !is_head(path) {
+            return Err("no value has this name, and no weight lies below this module".to_owned());
+        }
+        match (self.tied, self.graph.output_named("logits")) {
+            (Some(node), _) => Ok(sure(Value { node, port: 0 })),
+            (None, Some(value)) => Ok(sure(value)),
+            (None, None) => Err("the graph has no `lm_head` and no output `logits`".to_owned()),
+        }
+    }
+
+    /// The first operation that reads a weight.
+    fn reader(&self, weight: &str) -> Option<NodeId> {
+        self.readers.binary_search_by(|(name, _)| (*name).cmp(weight)).ok().map(|at| self.readers[at].1)
+    }
+
+    /// What the module of `path`, whose weight `node` reads, gives: with its bias, or with what is added in its place.
+    fn with_bias(&self, path: &str, node: NodeId) -> Meant {
+        let bias = format!("{path}.bias");
+        let meant = |value, hint| Meant { value, hint, guess: false };
+        let own = Value { node, port: 0 };
+        let at = self.reader(&bias);
+        if !(self.holds)(&bias) && at.is_none() {
+            return meant(Value { node: self.last_reader(path).unwrap_or(node), port: 0 }, None);
+        }
+        if at == Some(node) {
+            return meant(own, None);
+        }
+        match (self.after_bias(node), at) {
+            (Some(value), _) => {
+                let added = self.graph.operands(value.node);
+                let added: Vec<&str> =
+                    added.iter().filter_map(|v| self.constant.get(&v.node)).flatten().copied().collect();
+                let other = (!added.contains(&bias.as_str())).then(|| added.join("`, `"));
+                meant(value, other.map(|o| format!("it adds `{o}`, and the bias of `{path}` is `{bias}`")))
+            }
+            (None, None) => meant(own, Some(format!("the model holds `{bias}`, which nothing in the graph adds"))),
+            (None, Some(_)) => meant(Value { node: self.last_reader(path).unwrap_or(node), port: 0 }, None),
+        }
+    }
+
+    /// The sum of what `node` gives and a bias: numbers that weights alone give.
+    fn after_bias(&self, node: NodeId) -> Option<Value> {
+        let mut value = Value { node, port: 0 };
+        for _ in 0..MOST_STEPS {
+            let readers = self.graph.readers(value);
+            let &[(reader, _)] = readers.as_slice() else { break };
+            let NodeKind::Op(op) = &self.graph.node(reader).kind else { break };
+            value = Value { node: reader, port: 0 };
+            match op {
+                Op::Add => {
+                    let operands = self.graph.operands(reader);
+                    return operands.iter().any(|v| self.constant.contains_key(&v.node)).then_some(value);
+                }
+                Op::Reshape { .. } | Op::Cast { .. } => {}
+                _ => break,
+            }
+        }
+        None
+    }
+
+    /// Whether what lies at `path` ends with the weight `unread`, which nothing reads, as equal modules of other blocks
+    /// do with theirs; without others it may.
+    fn ends(&self, unread: &str, path: &str) -> bool {
+        if !unread.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')) {
+            return false;
+        }
+        let parts = path.split('.').count();
+        let mut alone = true;
+        for &(name, node) in self.readers.iter().filter(|(name, _)| is_sister(name, unread)) {
+            alone = false;
+            let sister: Vec<&str> = name.split('.').take(parts).collect();
+            let sister = sister.join(".");
+            if sister != path && self.last_reader(&sister) == Some(node) {
+                return true;
+            }
+        }
+        alone
     }
 
     /// The last of the operations that first read a weight below `path`.
@@ -143,6 +243,23 @@ impl<'g> Modules<'g> {
         }
         own
     }
+}
+
+/// Whether two names differ in numbers alone.
+pub(super) fn is_sister(a: &str, b: &str) -> bool {
+    let number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let (mut x, mut y) = (a.split('.'), b.split('.'));
+    loop {
+        match (x.next(), y.next()) {
+            (None, None) => return true,
+            (Some(p), Some(q)) if p == q || (number(p) && number(q)) => {}
+            _ => return false,
+        }
+    }
+}
+
+fn is_head(path: &str) -> bool {
+    path.rsplit('.').next() == Some("lm_head")
 }
 
 /// Whether a path names one of several equal blocks, as in `model.layers.0`.
@@ -180,7 +297,7 @@ mod tests {
     #[test]
     fn modules_give_the_values_of_their_last_weights() {
         let graph = text::parse(GRAPH).unwrap();
-        let modules = Modules::new(&graph);
+        let modules = Modules::new(&graph, &|_| false, Vec::new());
         for (path, expected) in [
             ("q", "q"),
             ("%q", "q"),
@@ -198,11 +315,31 @@ mod tests {
             ("logits", "scaled"),
         ] {
             let value = modules.resolve(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-            assert_eq!(graph.name_of(value), Some(expected), "{path}");
+            assert_eq!(graph.name_of(value.value), Some(expected), "{path}");
         }
-        assert_eq!(modules.alternative(modules.resolve("embed").unwrap()), None);
+        assert_eq!(modules.alternative(modules.resolve("embed").unwrap().value), None);
         for path in ["model.rotary_emb", "model.layers.0.mlp.act_fn", "model.layers.1", "", "."] {
             assert!(modules.resolve(path).is_err(), "{path}");
         }
+    }
+    #[test]
+    fn biases_and_weights_that_are_not_read_are_told() {
+        let wrong = GRAPH.replace("q_proj.bias", "k_proj.bias");
+        let graph = text::parse(&wrong).unwrap();
+        let holds = |name: &str| name.ends_with("q_proj.bias");
+        let modules = Modules::new(&graph, &holds, vec!["model.layers.0.mlp.last.weight".into()]);
+        let q = modules.resolve("model.layers.0.self_attn.q_proj").unwrap();
+        assert_eq!(graph.name_of(q.value), Some("q"));
+        assert!(q.hint.unwrap().contains("it adds `model.layers.0.self_attn.k_proj.bias`"));
+        for path in ["model.layers.0.mlp", "model.layers.0.mlp.last"] {
+            let why = modules.resolve(path).unwrap_err();
+            assert!(why.contains("nothing in the graph reads `model.layers.0.mlp.last.weight`"), "{path}: {why}");
+        }
+        let missing = GRAPH.replace("%q: f32[S, 4] = Add(%product, %q_b)", "%q: f32[S, 4] = Neg(%product)");
+        let graph = text::parse(&missing).unwrap();
+        let modules = Modules::new(&graph, &holds, Vec::new());
+        let q = modules.resolve("model.layers.0.self_attn.q_proj").unwrap();
+        assert_eq!(graph.name_of(q.value), Some("product"));
+        assert!(q.hint.unwrap().contains("which nothing in the graph adds"));
     }
 }

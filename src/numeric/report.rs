@@ -43,6 +43,8 @@ pub struct Compared {
     pub value: Value,
     /// What the reference calls it.
     pub left: String,
+    /// Its other names in the reference: a module and its last part give the same value.
+    pub also: Vec<String>,
     /// What the right graph calls it.
     pub right: String,
     /// The operation of the right graph that gives it.
@@ -53,6 +55,12 @@ pub struct Compared {
     pub measure: Option<Measure>,
     /// What [`Measure::relative`] may be.
     pub tolerance: f64,
+    /// Whether so many operations lie between it and those before it that are compared, that little is told of each.
+    pub far: bool,
+    /// The part of the tolerance of a single product that encodings of weights in blocks make.
+    pub by_encoding: f64,
+    /// What the graph does otherwise than the module of this name, as far as names tell.
+    pub hint: Option<String>,
     /// Whether it is.
     pub verdict: Verdict,
 }
@@ -122,9 +130,23 @@ impl Compared {
         }
     }
 
-    /// Both names, or one where they are the same.
+    /// The reference's names and the right graph's, or one where they are the same.
     fn name(&self) -> String {
-        if self.left == self.right { self.right.clone() } else { format!("{} ~ {}", self.left, self.right) }
+        if self.left == self.right && self.also.is_empty() {
+            return self.right.clone();
+        }
+        format!("{} ~ {}", self.names(), self.right)
+    }
+
+    /// The reference's names.
+    fn names(&self) -> String {
+        let names: Vec<&str> = [&self.left].into_iter().chain(&self.also).map(String::as_str).collect();
+        names.join(", ")
+    }
+
+    /// The relative error; 0 where shapes differ.
+    pub(super) fn relative(&self) -> f64 {
+        self.measure.as_ref().map_or(0.0, |m| m.relative)
     }
 }
 
@@ -143,6 +165,50 @@ impl Report {
         order
     }
 
+    /// The places of the `count` values with the largest relative errors.
+    fn largest(&self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.values.len()).filter(|&at| self.values[at].relative() > 0.0).collect();
+        order.sort_by(|&a, &b| self.values[b].relative().total_cmp(&self.values[a].relative()).then(a.cmp(&b)));
+        order.truncate(count);
+        order
+    }
+
+    /// What the tolerances leave unseen: those that encodings make wide, and those far from what is compared.
+    fn limits(&self, out: &mut String) {
+        const WIDE: f64 = 0.1;
+        let wide = self.values.iter().filter(|v| v.by_encoding >= WIDE);
+        let (count_wide, least) = wide.fold((0, f64::INFINITY), |(n, x), v| (n + 1, x.min(v.by_encoding)));
+        if count_wide > 0 {
+            let _ = writeln!(
+                out,
+                "\nweights in blocks of few bits: at {} errors below {:.0} % of the scale, or more, pass; a model from \
+                 `import --encoding u32` shows finer ones",
+                count(count_wide, "value"),
+                100.0 * least
+            );
+        }
+        let far: Vec<&Compared> = self.values.iter().filter(|v| v.far && v.verdict.is_within()).collect();
+        let most = far.iter().fold(0f64, |x, v| x.max(v.tolerance));
+        if !far.is_empty() {
+            let _ = writeln!(
+                out,
+                "\ntoo far from the last compared value to judge finer: {}, where errors up to {} pass; values between \
+                 tell more",
+                count(far.len(), "value"),
+                number(most)
+            );
+        }
+        let outstanding = self.standing_out();
+        if !outstanding.is_empty() {
+            const SHOWN: usize = 10;
+            let _ = writeln!(out, "\nstands out: within tolerance, and far above the same value of the other layers");
+            out.push_str(&self.table(&outstanding[..outstanding.len().min(SHOWN)]));
+            if outstanding.len() > SHOWN {
+                let _ = writeln!(out, "and {} more", outstanding.len() - SHOWN);
+            }
+        }
+    }
+
     /// The report as JSON.
     pub fn json(&self) -> serde_json::Value {
         json::json(self)
@@ -152,6 +218,7 @@ impl Report {
     /// `full`, else of those out of tolerance and of the worst.
     pub fn text(&self, full: bool) -> String {
         const SHOWN: usize = 10;
+        const LARGEST: usize = 3;
         let mut out = String::new();
         let out_of = self.values.iter().filter(|v| !v.verdict.is_within()).count();
         let inputs: Vec<String> = self.inputs.iter().map(|(name, shape)| format!("{name} {}", sizes(shape))).collect();
@@ -179,9 +246,10 @@ impl Report {
         }
         let mut shown: Vec<usize> = match full {
             true => (0..total).collect(),
-            false => self.worst(SHOWN),
+            false => self.worst(SHOWN).into_iter().chain(self.largest(LARGEST)).collect(),
         };
         shown.sort_unstable();
+        shown.dedup();
         if !shown.is_empty() {
             out.push('\n');
             out.push_str(&self.table(&shown));
@@ -190,8 +258,13 @@ impl Report {
             out.push_str("no value differs at all\n");
         } else if shown.len() < total {
             let rest = total - shown.len();
-            let _ = writeln!(out, "and {} with smaller errors or none", count(rest, "value"));
+            let _ = writeln!(
+                out,
+                "and {} farther within tolerance, none with a larger relative error than the largest shown",
+                count(rest, "value")
+            );
         }
+        self.limits(&mut out);
         self.rest(full, &mut out);
         out
     }
@@ -200,8 +273,11 @@ impl Report {
         const BETWEEN: usize = 8;
         let value = &self.values[suspect.at];
         let _ = writeln!(out, "  {}", suspect.statement);
-        if value.left != value.right {
-            let _ = writeln!(out, "    the reference's {}", value.left);
+        if value.left != value.right || !value.also.is_empty() {
+            let _ = writeln!(out, "    the reference's {}", value.names());
+        }
+        if let Some(hint) = &value.hint {
+            let _ = writeln!(out, "    {hint}");
         }
         if let Some(m) = &value.measure {
             let shape: Vec<u64> = value.shape.iter().map(|&n| n as u64).collect();
