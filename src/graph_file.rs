@@ -128,8 +128,7 @@ fn bound(path: &Path, format: GraphFormat, text: &str, model: Option<&ModelFile>
     }
     let raw = graph_section::parse(format, text).map_err(refuse)?;
     raw.to_graph(&|_| None, false).map_err(|e| {
-        let cure =
-            "Tensors of a model are known only beside it: give the model too (`--model MODEL`).";
+        let cure = "Tensors of a model are known only beside it: give the model too (`--model MODEL`).";
         wrong(path, format!("{e}\n{cure}"))
     })
 }
