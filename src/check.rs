@@ -152,14 +152,12 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Whether both are forms of one graph, so that other numbers are a fault of the compiler.
-    pub fn between_forms(&self) -> bool {
-        self.origins[0] == self.origins[1]
-    }
-
-    /// Whether one of the ways is the program.
-    pub fn of_program(&self) -> bool {
-        self.origins.contains(&Origin::Program)
+    /// Whether something is wrong: numbers that differ between forms of one graph, which is a fault of the compiler, or
+    /// between the graph section and the family (unless `allow`). A program that differs is worth a warning alone.
+    pub fn is_wrong(&self, allow: bool) -> bool {
+        let forms_of_one = self.origins[0] == self.origins[1];
+        let of_program = self.origins.contains(&Origin::Program);
+        !self.report.is_within() && (forms_of_one || !allow && !of_program)
     }
 }
 

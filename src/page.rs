@@ -1,9 +1,8 @@
 //! Web pages of graphs, with what is known of where a graph comes from and what the compiler did to it.
 
-use crate::source::Opened;
+use crate::{Opened, Result};
 use std::collections::{BTreeMap, HashMap};
-use tallow_compiler::{CompileError, Optimised, Options, Outcome, Stage, optimise};
-use tallow_executor::Interpreter;
+use tallow_compiler::{Optimised, Outcome, Stage};
 use tallow_ir::verify::Verified;
 use tallow_ir::{NodeId, page};
 
@@ -19,10 +18,9 @@ pub struct Staged {
 ///
 /// # Errors
 /// Faults of the compiler alone.
-pub fn staged(opened: &Opened, stage: Stage) -> Result<Staged, CompileError> {
+pub fn staged(opened: &Opened, stage: Stage) -> Result<Staged> {
     let until = if stage == Stage::Raw { Stage::Target } else { stage };
-    let options = Options { stage: until, evaluate: Some(&Interpreter), ..Options::default() };
-    let made = optimise(&opened.graph, &options)?;
+    let made = opened.compiled(until)?;
     let about = about(opened, &made, stage);
     let graph = if stage == Stage::Raw { opened.graph.clone() } else { made.graph };
     Ok(Staged { graph, about })

@@ -7,6 +7,8 @@ use crate::{Error, Path as GraphPath, Result, model};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tallow_compiler::{Optimised, Options, Stage, optimise};
+use tallow_executor::Interpreter;
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::program::Module;
 use tallow_frontends::program::diagnostic::Lines;
@@ -81,6 +83,26 @@ impl Opened {
     /// As [`Source::open`] for a model.
     pub fn of_model(file: Arc<ModelFile>, from: GraphPath) -> Result<Opened> {
         Source { from: Some(from), ..Source::default() }.open_model(file)
+    }
+
+    /// The graph compiled up to a stage, for the CPU.
+    ///
+    /// # Errors
+    /// Faults of the compiler alone.
+    pub fn compiled(&self, stage: Stage) -> Result<Optimised> {
+        let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
+        optimise(&self.graph, &options).map_err(|e| Error::Executor(e.into()))
+    }
+
+    /// The graph at a stage.
+    ///
+    /// # Errors
+    /// As [`Opened::compiled`].
+    pub fn at_stage(&self, stage: Stage) -> Result<Verified> {
+        match stage {
+            Stage::Raw => Ok(self.graph.clone()),
+            Stage::Portable | Stage::Target => Ok(self.compiled(stage)?.graph),
+        }
     }
 }
 

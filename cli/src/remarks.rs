@@ -8,12 +8,8 @@ use tallow::compiler::{Optimised, Outcome, Remark};
 /// Remarks by pass in their order, then what each pass did, and how long it took if `timings`.
 pub fn text(made: &Optimised, timings: bool, colour: bool) -> String {
     let mut out = String::new();
-    for pass in &made.passes {
-        let of_pass: Vec<&Remark> = made.remarks.iter().filter(|r| r.pass == pass.name).collect();
-        if of_pass.is_empty() {
-            continue;
-        }
-        let _ = writeln!(out, "{}", pass.name);
+    for of_pass in made.remarks.chunk_by(|a, b| a.pass == b.pass) {
+        let _ = writeln!(out, "{}", of_pass[0].pass);
         for remark in of_pass {
             let line = format!("  {remark}");
             let line = ui::printable(&line);

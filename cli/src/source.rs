@@ -5,10 +5,8 @@ use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use tallow::compiled;
-use tallow::compiler::{Options, Stage, optimise};
-use tallow::executor::Interpreter;
+use tallow::compiler::Stage;
 use tallow::graph_file::Form;
-use tallow::ir::verify::Verified;
 use tallow::{Error, Opened, Source};
 
 /// What makes a graph of a model, a program or a graph file. The same options hold for each source of a command.
@@ -125,16 +123,6 @@ impl Kind {
             (None, None) => Kind::Model,
         }
     }
-}
-
-/// The graph of a source at a stage.
-pub fn at_stage(opened: &Opened, stage: Stage) -> tallow::Result<Verified> {
-    if stage == Stage::Raw {
-        return Ok(opened.graph.clone());
-    }
-    let options = Options { stage, evaluate: Some(&Interpreter), ..Options::default() };
-    let made = optimise(&opened.graph, &options).map_err(|e| Error::Executor(e.into()))?;
-    Ok(made.graph)
 }
 
 /// A form of a graph, by what it promises.

@@ -96,7 +96,7 @@ impl Plan {
         let fits = |b: &Buffer| {
             let root = home[b.0 as usize];
             let same = sizes[root as usize].is_some_and(|n| n == size) && root as usize != own;
-            let view = is_view(&step.op) && step.operands.first() == Some(b);
+            let view = step.op.is_view() && step.operands.first() == Some(b);
             (same && (view || (in_place(&step.op) && dies[root as usize] == at))).then_some(root)
         };
         if step.results.len() == 1 { step.operands.iter().find_map(fits) } else { None }
@@ -118,14 +118,6 @@ fn bytes(ty: &TensorType, bindings: &Bindings) -> Option<u64> {
     };
     let elements = ty.shape.evaluate(bindings)?.into_iter().try_fold(1u64, |n, d| n.checked_mul(d as u64))?;
     elements.checked_mul(width)?.checked_next_multiple_of(ALIGN)
-}
-
-/// Operations that give the same elements in the same order.
-fn is_view(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Reshape { .. } | Op::Flatten { .. } | Op::Unflatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. }
-    )
 }
 
 /// Operations that read each element, or each row, before they write it.
@@ -243,7 +235,7 @@ mod tests {
                 for other in 0..plan.buffers {
                     let alive = born[other as usize] < at && last[other as usize] > at;
                     let Some((o, n)) = memory.places[other as usize].filter(|_| alive) else { continue };
-                    let view = is_view(&step.op) && (o, n) == (offset, size);
+                    let view = step.op.is_view() && (o, n) == (offset, size);
                     assert!(view || o + n <= offset || offset + size <= o, "{result:?} on %{other}\n{plan}");
                 }
             }

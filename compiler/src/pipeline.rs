@@ -235,18 +235,10 @@ fn verified(graph: Graph, pass: &'static str, before: u32) -> Result<Verified, C
 
 /// The passes that the options ask for, in order.
 fn selected(options: &Options<'_>) -> Result<Vec<&'static Pass>, CompileError> {
-    let Some(names) = &options.passes else {
-        return Ok(PASSES.iter().filter(|p| p.stage <= options.stage).collect());
-    };
-    names
-        .iter()
-        .map(|name| {
-            passes::named(name).ok_or_else(|| CompileError::UnknownPass {
-                name: name.clone(),
-                known: PASSES.iter().map(|p| p.name).collect(),
-            })
-        })
-        .collect()
+    match &options.passes {
+        Some(names) => passes::named(names),
+        None => Ok(PASSES.iter().filter(|p| p.stage <= options.stage).collect()),
+    }
 }
 
 /// The patches of one run.

@@ -2,8 +2,7 @@
 
 use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
-use crate::interpreter::random::RandomState;
-use crate::interpreter::{self, Frame, Interpreter};
+use crate::interpreter::{self, Interpreter};
 use crate::kernels::Team;
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
@@ -78,9 +77,8 @@ impl Default for ProgramOptions {
     }
 }
 
-/// A compiled graph as a plan, with what stays the same from call to call.
+/// A plan with what stays the same from call to call.
 pub(crate) struct Loaded {
-    pub compiled: Optimised,
     pub plan: Plan,
     /// Weights and results of the prelude, by buffer.
     pub fixed: Vec<Option<Val>>,
@@ -91,6 +89,8 @@ pub(crate) struct Loaded {
 
 /// A verified graph with its weights, lowered: shared by sessions and threads.
 pub struct Program {
+    /// The graph of the plan of all rows.
+    compiled: Optimised,
     /// Every row of every output.
     all: Arc<Loaded>,
     /// The last row of the logits; other outputs whole.
@@ -110,10 +110,11 @@ impl Program {
     pub fn new(graph: &Verified, source: Arc<dyn WeightSource>, options: ProgramOptions) -> Result<Self> {
         let Variants { all, last, one } = Variants::new(graph, options.stage_of_engine())?;
         let mut weights = HashMap::new();
-        let mut load = |variant: Variant| load(variant, &source, &mut weights).map(Arc::new);
-        let all = load(all)?;
-        let last = last.map(&mut load).transpose()?.unwrap_or_else(|| all.clone());
-        let one = one.map(&mut load).transpose()?;
+        let mut load = |plan: Plan| load(plan, &source, &mut weights).map(Arc::new);
+        let Variant { compiled, plan } = all;
+        let all = load(plan)?;
+        let last = last.map(|v| load(v.plan)).transpose()?.unwrap_or_else(|| all.clone());
+        let one = one.map(|v| load(v.plan)).transpose()?;
         let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
         let half_cache = options.engine != Engine::Reference
             && match options.cache {
@@ -130,7 +131,7 @@ impl Program {
             true => passes::token_inputs(graph.graph()),
             false => Vec::new(),
         };
-        Ok(Program { all, last, one, options, half_cache, team, one_token, host: None })
+        Ok(Program { compiled, all, last, one, options, half_cache, team, one_token, host: None })
     }
 
     /// The program with the functions that its graph may call by `HostCall`.
@@ -146,7 +147,7 @@ impl Program {
 
     /// The graph of [`Program::plan`], with what the compiler did to it.
     pub fn compiled(&self) -> &Optimised {
-        &self.all.compiled
+        &self.compiled
     }
 
     /// The plan of prompts: the last row of the logits alone.
@@ -265,8 +266,7 @@ fn unsettled(plan: &Plan) -> Option<Vec<DType>> {
     Some(types)
 }
 
-fn load(variant: Variant, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
-    let Variant { compiled, plan } = variant;
+fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {
     let mut fixed: Vec<Option<Val>> = vec![None; plan.buffers as usize];
     for w in &plan.weights {
         let weight = match known.get(&w.name) {
@@ -281,12 +281,10 @@ fn load(variant: Variant, source: &Arc<dyn WeightSource>, known: &mut HashMap<St
     }
     for step in &plan.prelude {
         let operands: Vec<Val> = step.operands.iter().filter_map(|b| fixed[b.0 as usize].clone()).collect();
-        let mut random = RandomState::default();
-        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0, random: &mut random, host: None };
-        for (buffer, value) in step.results.iter().zip(interpreter::step(step, &operands, &mut frame)?) {
+        for (buffer, value) in step.results.iter().zip(interpreter::alone(step, &operands)?) {
             fixed[buffer.0 as usize] = Some(value);
         }
     }
     let unsettled = unsettled(&plan);
-    Ok(Loaded { compiled, plan, fixed, unsettled })
+    Ok(Loaded { plan, fixed, unsettled })
 }

@@ -166,9 +166,7 @@ impl Trace<'_> {
         }
         let at = |b: &Buffer| self.buffers[b.0 as usize].clone().or_else(|| fixed[b.0 as usize].clone());
         let operands: Vec<Val> = step.operands.iter().filter_map(at).collect();
-        let mut random = RandomState::default();
-        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0, random: &mut random, host: None };
-        interpreter::step(step, &operands, &mut frame)
+        interpreter::alone(step, &operands)
     }
 
     fn run(&mut self, program: &Program, step: &Step) -> Result<Vec<Val>> {

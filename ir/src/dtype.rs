@@ -75,6 +75,12 @@ impl DType {
         }
     }
 
+    /// Whether this is an encoding whose values share scales, or codes, by the block: smaller by half and more than what
+    /// it decodes to, so that kernels multiply by it as it lies.
+    pub fn is_block(self) -> bool {
+        self.is_encoding() && !matches!(self, DType::U32 | DType::U16)
+    }
+
     /// The least and the largest whole number of a type of integers or truth values; `None` for
     /// another.
     pub fn range(self) -> Option<(i64, i64)> {

@@ -67,11 +67,6 @@ fn fixed_point(side: &Side, name: &str, steps: f64) -> f64 {
     if square == 0.0 { 0.0 } else { 7.0 / (steps * f64::sqrt(12.0) * square.sqrt()) }
 }
 
-/// Whether values share a scale, so that kernels multiply by them as they lie.
-fn is_block(dtype: DType) -> bool {
-    dtype.is_encoding() && !matches!(dtype, DType::U32 | DType::U16)
-}
-
 /// What the other side is.
 pub(super) enum Other<'a> {
     /// A graph of this library, with the values that are compared.
@@ -136,7 +131,7 @@ impl Tolerances {
                 NodeKind::Weight(name) => {
                     let dtype = node.results[0].dtype;
                     let own = weight(side, name, dtype, other, by_engine);
-                    let encoding = if is_block(dtype) { weight(side, name, dtype, other, false) } else { 0.0 };
+                    let encoding = if dtype.is_block() { weight(side, name, dtype, other, false) } else { 0.0 };
                     behind[id.index()] = Behind { most: own, encoding, ..Behind::default() };
                     continue;
                 }
@@ -228,27 +223,23 @@ fn is_attention(op: &Op) -> bool {
 
 /// Whether an operation makes new numbers, and does not only move them.
 fn computes(op: &Op) -> bool {
-    !matches!(
+    let moves = matches!(
         op,
         Op::Transpose { .. }
-            | Op::Reshape { .. }
             | Op::Permute { .. }
             | Op::Concat { .. }
             | Op::Split { .. }
             | Op::Chunk { .. }
-            | Op::Flatten { .. }
-            | Op::Unflatten { .. }
-            | Op::Squeeze { .. }
-            | Op::Unsqueeze { .. }
             | Op::Slice { .. }
             | Op::Gather { .. }
             | Op::KvCache
-    )
+    );
+    !moves && !op.is_view()
 }
 
 /// What a weight adds.
 fn weight(side: &Side, name: &str, dtype: DType, other: &Other<'_>, by_engine: bool) -> f64 {
-    let activations = if by_engine && is_block(dtype) { ACTIVATIONS } else { 0.0 };
+    let activations = if by_engine && dtype.is_block() { ACTIVATIONS } else { 0.0 };
     let own = || of_encoding(side, name, dtype);
     let encodings = match other {
         Other::Outside => own(),

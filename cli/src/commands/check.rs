@@ -12,9 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tallow::Opened;
 use tallow::check::{self, Agreement, Comparison, Report, Way, check};
-use tallow::compiler::{Optimised, Options, optimise};
-use tallow::executor::Interpreter;
-use tallow::format::ModelFile;
+use tallow::compiler::Stage;
 use tallow::numeric::Given;
 
 /// At most so many unread tensors are named.
@@ -64,8 +62,11 @@ impl Check {
             true => check::agreements(&file, &Given { text: self.text.clone(), ..Given::default() })?,
             false => Vec::new(),
         };
-        let wrong = report.is_wrong(self.allow) || agreements.iter().any(|a| self.is_wrong(a));
-        let missed = if self.remarks { Some(compiled(&file)?) } else { None };
+        let wrong = report.is_wrong(self.allow) || agreements.iter().any(|a| a.is_wrong(self.allow));
+        let missed = match self.remarks {
+            true => Some(Opened::of_model(file.clone(), tallow::Path::Auto)?.compiled(Stage::Target)?),
+            false => None,
+        };
         let mut out = std::io::stdout().lock();
         if self.json {
             let mut object = json(&report, wrong);
@@ -79,7 +80,7 @@ impl Check {
         } else {
             write!(out, "{}", ui::printable(&text(&report, self.allow)))?;
             for agreement in &agreements {
-                write!(out, "{}", ui::printable(&agreement_text(agreement)))?;
+                write!(out, "{}", ui::printable(&agreement_text(agreement, self.allow)))?;
             }
             if let Some(made) = &missed {
                 match remarks::missed(made) {
@@ -90,31 +91,18 @@ impl Check {
         }
         Ok(ExitCode::from(u8::from(wrong)))
     }
-
-    /// Whether numbers that differ are wrong: those of a program that is another computation are worth a warning alone.
-    fn is_wrong(&self, agreement: &Agreement) -> bool {
-        !agreement.report.is_within() && (agreement.between_forms() || !self.allow && !agreement.of_program())
-    }
 }
 
-/// What the compiler makes of the graph that runs.
-fn compiled(file: &Arc<ModelFile>) -> Result<Optimised> {
-    let opened = Opened::of_model(file.clone(), tallow::Path::Auto)?;
-    let options = Options { evaluate: Some(&Interpreter), ..Options::default() };
-    Ok(optimise(&opened.graph, &options).map_err(|e| tallow::Error::Executor(e.into()))?)
-}
-
-fn agreement_text(agreement: &Agreement) -> String {
+fn agreement_text(agreement: &Agreement, allow: bool) -> String {
     let [left, right] = &agreement.of;
     let report = &agreement.report;
     match report.is_within() {
         true => format!("{left} = {right}: {} values agree in numbers\n", report.values.len()),
-        false => format!("\n{}: {left} and {right} part in numbers\n{}\n", level(agreement), report.text(false)),
+        false => {
+            let level = if agreement.is_wrong(allow) { "error" } else { "warning" };
+            format!("\n{level}: {left} and {right} part in numbers\n{}\n", report.text(false))
+        }
     }
-}
-
-fn level(agreement: &Agreement) -> &'static str {
-    if agreement.between_forms() || !agreement.of_program() { "error" } else { "warning" }
 }
 
 fn agreement_json(agreement: &Agreement) -> serde_json::Value {

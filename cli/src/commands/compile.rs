@@ -133,11 +133,8 @@ impl PassOptions {
         if self.stage() == Stage::Raw && self.optimises() {
             bail!(Error::Usage("no pass runs at the stage raw; leave out --stage, or say portable or target".into()));
         }
-        let unknown = self.passes.iter().flatten().find(|name| passes::named(name).is_none());
-        if let Some(name) = unknown {
-            let known: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
-            bail!(Error::Usage(format!("there is no pass `{name}`; there are {}", known.join(", "))));
-        }
+        let names = self.passes.as_deref().unwrap_or_default();
+        passes::named(names).map_err(|e| Error::Usage(e.to_string()))?;
         Ok(())
     }
 

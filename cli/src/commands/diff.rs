@@ -3,7 +3,7 @@
 use crate::commands::compile::Output;
 use crate::numeric::Numeric;
 use crate::options::GraphPath;
-use crate::source::{Own, SourceOptions, StageName, at_stage};
+use crate::source::{Own, SourceOptions, StageName};
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -236,9 +236,9 @@ impl Diff {
         let opened = self.from.open_side(file, own, other, ui)?;
         let stage: Stage = stage.unwrap_or(self.stage).into();
         let mut side = match self.form()? {
-            Form::Page => staged(&opened, stage).map_err(|e| Error::Executor(e.into()))?,
+            Form::Page => staged(&opened, stage)?,
             Form::Text | Form::Json => {
-                Staged { graph: at_stage(&opened, stage)?, about: page::About::titled(&opened.label) }
+                Staged { graph: opened.at_stage(stage)?, about: page::About::titled(&opened.label) }
             }
         };
         if stage != Stage::Raw {

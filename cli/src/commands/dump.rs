@@ -1,7 +1,7 @@
 //! `tallow dump`: a graph to look at.
 
 use crate::commands::compile::{Format, Output};
-use crate::source::{SourceOptions, at_stage};
+use crate::source::SourceOptions;
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -118,11 +118,11 @@ impl Dump {
             bail!(Error::Usage("--size goes with --stage plan".into()));
         }
         if self.wants_page() {
-            let Staged { graph, about } = staged(&opened, self.stage.stage()).map_err(|e| Error::Executor(e.into()))?;
+            let Staged { graph, about } = staged(&opened, self.stage.stage())?;
             self.output.put(&page::graph(graph.graph(), &about), graph.graph(), ui)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let graph = at_stage(&opened, self.stage.stage())?;
+        let graph = opened.at_stage(self.stage.stage())?;
         self.output.put(&self.render(graph.graph(), format), graph.graph(), ui)?;
         Ok(ExitCode::SUCCESS)
     }

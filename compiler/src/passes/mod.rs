@@ -4,7 +4,7 @@ mod portable;
 mod target;
 
 use crate::Stage::{Portable, Target};
-use crate::pipeline::{Pass, Way};
+use crate::pipeline::{CompileError, Pass, Way};
 
 pub use portable::last_row::last_row;
 pub use portable::one_token::for_one_token;
@@ -92,7 +92,14 @@ pub static PASSES: &[Pass] = &[
     },
 ];
 
-/// The pass of this name.
-pub fn named(name: &str) -> Option<&'static Pass> {
-    PASSES.iter().find(|p| p.name == name)
+/// The passes of these names, in their order.
+///
+/// # Errors
+/// A name that no pass has.
+pub fn named(names: &[String]) -> Result<Vec<&'static Pass>, CompileError> {
+    let unknown = |name: &str| CompileError::UnknownPass {
+        name: name.to_owned(),
+        known: PASSES.iter().map(|p| p.name).collect(),
+    };
+    names.iter().map(|name| PASSES.iter().find(|p| p.name == name).ok_or_else(|| unknown(name))).collect()
 }

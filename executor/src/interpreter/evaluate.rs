@@ -1,10 +1,10 @@
 //! The interpreter as what computes constants for the compiler.
 
-use super::{Frame, random::RandomState, step};
+use super::alone;
 use crate::value::{Val, element};
 use candle_core::{DType, Device, Tensor};
 use tallow_compiler::Step;
-use tallow_ir::{Effect, Evaluate, Literal, NodeId, Op, TensorType};
+use tallow_ir::{Bindings, Effect, Evaluate, Literal, NodeId, Op, TensorType};
 
 /// Computes operations on constants as the interpreter would where they stand.
 #[derive(Clone, Copy, Debug)]
@@ -28,22 +28,20 @@ impl Evaluate for Interpreter {
             cache: None,
         };
         let values: Vec<Val> = operands.iter().map(|l| tensor(l).map(Val::Tensor)).collect::<Option<_>>()?;
-        let mut random = RandomState::default();
-        let mut frame = Frame { caches: &mut [], tokens: 0, length: 0, random: &mut random, host: None };
-        let results = step(&made, &values, &mut frame).ok()?;
+        let results = alone(&made, &values).ok()?;
         types.into_iter().zip(results).map(|(ty, value)| literal(ty, &value)).collect()
     }
 }
 
 fn tensor(literal: &Literal) -> Option<Tensor> {
-    let dims = sizes(&literal.ty)?;
+    let dims = literal.ty.shape.evaluate(&Bindings::new())?;
     let real = Tensor::from_slice(&literal.values, dims, &Device::Cpu).ok()?;
     real.to_dtype(element(literal.ty.dtype)).ok()
 }
 
 fn literal(ty: TensorType, value: &Val) -> Option<Literal> {
     let tensor = value.tensor(&[]).ok()?;
-    if tensor.dims() != sizes(&ty)?.as_slice() {
+    if tensor.dims() != ty.shape.evaluate(&Bindings::new())?.as_slice() {
         return None;
     }
     let exact = tensor.to_dtype(DType::F64).ok()?.flatten_all().ok()?.to_vec1::<f64>().ok()?;
@@ -52,8 +50,4 @@ fn literal(ty: TensorType, value: &Val) -> Option<Literal> {
         return None;
     }
     Some(Literal { ty, values: exact.into_iter().map(|v| v as f32).collect() })
-}
-
-fn sizes(ty: &TensorType) -> Option<Vec<usize>> {
-    ty.shape.dims().iter().map(|d| d.as_const().and_then(|n| usize::try_from(n).ok())).collect()
 }

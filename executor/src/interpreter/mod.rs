@@ -87,6 +87,13 @@ pub(crate) fn step(step: &Step, operands: &[Val], frame: &mut Frame<'_>) -> Resu
     Ok(compute(step, &tensors, frame)?.into_iter().map(Val::Tensor).collect())
 }
 
+/// Runs one step outside any session: there are no caches, no random numbers of its own, and no host.
+pub(crate) fn alone(made: &Step, operands: &[Val]) -> Result<Vec<Val>> {
+    let mut random = RandomState::default();
+    let mut frame = Frame { caches: &mut [], tokens: 0, length: 0, random: &mut random, host: None };
+    step(made, operands, &mut frame)
+}
+
 fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tensor>> {
     let one = |t: Result<Tensor>| t.map(|t| vec![t]);
     match &step.op {

@@ -137,6 +137,14 @@ impl Op {
         }
     }
 
+    /// Whether the result holds the elements of the operand in the same order, in another shape.
+    pub fn is_view(&self) -> bool {
+        matches!(
+            self,
+            Op::Reshape { .. } | Op::Flatten { .. } | Op::Unflatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. }
+        )
+    }
+
     /// How many results the operation has, which its payload settles where the table does not:
     /// known before any type is.
     pub fn result_count(&self) -> usize {

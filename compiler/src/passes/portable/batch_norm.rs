@@ -6,7 +6,7 @@
 use crate::body::Body;
 use crate::patch::{Patch, Tap};
 use crate::pipeline::{Context, Rule};
-use tallow_ir::{DType, NodeId, Op, RuleError, Value};
+use tallow_ir::{NodeId, Op, RuleError, Value};
 
 const WHAT: &str = "batch norm + convolution";
 
@@ -37,7 +37,7 @@ impl Rule for BatchNorm {
             return missed(format!("`{}` is no weight", body.place(computed.node)));
         }
         let weight = body.ty(operands[1]);
-        if is_block(weight.dtype) {
+        if weight.dtype.is_block() {
             return missed(format!("the weight is {}, and would have to be kept decoded", weight.dtype));
         }
         match fold(body, at, conv, op, eps.get(), [gain, shift, mean, variance]) {
@@ -87,9 +87,4 @@ fn is_convolution(op: &Op) -> bool {
             | Op::ConvTranspose1d { .. }
             | Op::ConvTranspose2d { .. }
     )
-}
-
-/// Encodings that are smaller than what they decode to by more than half.
-fn is_block(dtype: DType) -> bool {
-    dtype.is_encoding() && !matches!(dtype, DType::U32 | DType::U16)
 }

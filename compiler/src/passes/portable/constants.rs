@@ -109,6 +109,5 @@ fn literal(ty: &TensorType, op: &Op) -> Option<Literal> {
 
 /// The number of elements, where it is known.
 fn elements(ty: &TensorType) -> Option<u64> {
-    let sizes = ty.shape.dims().iter().map(|d| d.as_const().and_then(|n| u64::try_from(n).ok()));
-    sizes.into_iter().try_fold(1u64, |n, d| n.checked_mul(d?))
+    u64::try_from(ty.shape.elements()?.as_const()?).ok()
 }

@@ -12,11 +12,7 @@ impl Rule for Layout {
     fn visit(&self, body: &Body, at: NodeId, cx: &mut Context<'_>) -> Option<Patch> {
         let op = body.op(at)?;
         match op {
-            Op::Reshape { .. }
-            | Op::Flatten { .. }
-            | Op::Unflatten { .. }
-            | Op::Squeeze { .. }
-            | Op::Unsqueeze { .. } => of_view(body, at, cx),
+            op if op.is_view() => of_view(body, at, cx),
             Op::Transpose { perm: order } | Op::Permute { dims: order } => of_permutation(body, at, order, cx),
             Op::BatchMatmul { transpose_b } => of_product(body, at, *transpose_b),
             Op::Slice { axis, start, end } => of_slice(body, at, *axis, *start, *end),
@@ -37,14 +33,6 @@ fn result(at: NodeId) -> Value {
     Value { node: at, port: 0 }
 }
 
-/// Operations that give the same elements in the same order, and so any shape of them.
-fn is_view(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Reshape { .. } | Op::Flatten { .. } | Op::Unflatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. }
-    )
-}
-
 /// The `shape` of a Reshape that gives this type; `None` where more than one size is open, or a size is 0, so that an
 /// open one could not be told.
 fn reshape_to(ty: &TensorType) -> Option<Op> {
@@ -59,7 +47,7 @@ fn reshape_to(ty: &TensorType) -> Option<Op> {
 /// A view of a view reads the first one's operand.
 fn of_view(body: &Body, at: NodeId, cx: &mut Context<'_>) -> Option<Patch> {
     let (inner, before) = body.maker(body.operand(at, 0)?)?;
-    if !is_view(before) {
+    if !before.is_view() {
         return None;
     }
     let source = body.operand(inner, 0)?;
