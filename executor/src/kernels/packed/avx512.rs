@@ -6,7 +6,7 @@
 
 use super::activations::{Quantized, Row};
 use super::block::Unpacked;
-use super::layout::{BLOCK, BLOCKS, GROUP, HEAD, Layout, PANEL, QUAD, has_halves, has_minimums, offset, unit};
+use super::layout::{BLOCK, BLOCKS, GROUP, HEAD, PANEL, QUAD, has_halves, has_minimums, offset, unit};
 use super::{Isa, Packed, Target};
 use std::arch::x86_64::*;
 use std::ops::Range;

@@ -19,6 +19,8 @@ mod activations;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod block;
 mod layout;
@@ -141,16 +143,19 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Working memory of one thread: an unpacked panel. Grows to the widest matrix and is used again.
+/// Working memory of one thread. Grows to the largest product and is used again.
 #[derive(Debug, Default)]
 pub struct Scratch {
     unpacked: block::Unpacked,
+    /// Codes of activations in 16 bits.
+    wide: Vec<i16>,
 }
 
 impl Scratch {
-    /// Memory for matrices of `k` columns, so that products of one thread allocate nothing.
-    pub fn reserve(&mut self, k: usize) {
+    /// Memory for products of `m` rows with matrices of `k` columns, so that these allocate nothing.
+    pub fn reserve(&mut self, m: usize, k: usize) {
         self.unpacked.reserve(k);
+        self.wide.resize(self.wide.len().max(m.saturating_mul(k)), 0);
     }
 }
 
@@ -174,6 +179,8 @@ pub fn product(
         Isa::Amx if x.m() >= amx::LEAST => amx::product(x, w, panels, target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]
         Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2::product(x, w, panels, target, &mut scratch.unpacked, &mut scratch.wide),
         _ => block::product(x, w, panels, target, &mut scratch.unpacked),
     }
 }
