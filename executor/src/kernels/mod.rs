@@ -10,6 +10,7 @@
 //! | [`softmax`](mod@softmax) | softmax of rows |
 //! | [`embed`] | decoding single rows of an encoded matrix |
 //! | [`team`] | the threads |
+//! | [`barrier`] | where the threads of one job meet |
 //!
 //! Every result is a function of its own operands: each output is reduced in one order, whatever
 //! the number of rows in the call, the number of threads, or the instruction set. The portable
@@ -20,8 +21,9 @@
 
 pub mod activation;
 pub mod attention;
+pub mod barrier;
 mod cpu;
-mod disjoint;
+pub(crate) mod disjoint;
 pub mod embed;
 mod error;
 mod math;
