@@ -68,7 +68,7 @@ pub fn gated(
 }
 
 /// Applies an activation in place.
-fn apply(activation: Activation, x: &mut [f32]) {
+pub(crate) fn apply(activation: Activation, x: &mut [f32]) {
     match activation {
         Activation::Silu => silu(x),
         Activation::Gelu => gelu(x),
@@ -133,7 +133,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn multiply(x: &mut [f32], by: &[f32]) {
+    pub(crate) fn multiply(x: &mut [f32], by: &[f32]) {
         for (x, by) in x.iter_mut().zip(by) {
             *x *= by;
         }

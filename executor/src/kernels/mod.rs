@@ -29,6 +29,7 @@ mod error;
 mod math;
 pub mod matmul;
 pub mod norm;
+pub mod packed;
 pub mod rope;
 pub mod softmax;
 pub mod team;

@@ -79,7 +79,7 @@ fn sum(x: &[f32], f: impl Fn(f64) -> f64) -> f64 {
 }
 
 multiversion! {
-    fn rms_row(x: &[f32], gain: &[f32], epsilon: f32, out: &mut [f32]) {
+    pub(crate) fn rms_row(x: &[f32], gain: &[f32], epsilon: f32, out: &mut [f32]) {
         let mean = sum(x, |x| x * x) / x.len() as f64;
         let factor = (1.0 / (mean + f64::from(epsilon)).sqrt()) as f32;
         for ((out, &x), &gain) in out.iter_mut().zip(x).zip(gain) {
@@ -89,7 +89,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn layer_row(x: &[f32], gain: &[f32], bias: Option<&[f32]>, epsilon: f32, out: &mut [f32]) {
+    pub(crate) fn layer_row(x: &[f32], gain: &[f32], bias: Option<&[f32]>, epsilon: f32, out: &mut [f32]) {
         let count = x.len() as f64;
         let mean = sum(x, |x| x) / count;
         let variance = sum(x, |x| (x - mean) * (x - mean)) / count;

@@ -55,16 +55,19 @@ pub fn rope(
             let row = unsafe { x.part(token * width..(token + 1) * width) };
             let angles = token * pairs..(token + 1) * pairs;
             let (cos, sin) = (&cos[angles.clone()], &sin[angles]);
-            for head in row.chunks_exact_mut(head_dim) {
-                let head = &mut head[..rotary];
-                match layout {
-                    RopeLayout::HalfSplit => half_split(head, cos, sin),
-                    RopeLayout::Interleaved => interleaved(head, cos, sin),
-                }
-            }
+            row.chunks_exact_mut(head_dim).for_each(|head| turn(head, layout, cos, sin));
         }
     });
     Ok(())
+}
+
+/// Turns the beginning of one head, as many pairs as there are cosines and sines.
+pub(crate) fn turn(head: &mut [f32], layout: RopeLayout, cos: &[f32], sin: &[f32]) {
+    let head = &mut head[..2 * cos.len()];
+    match layout {
+        RopeLayout::HalfSplit => half_split(head, cos, sin),
+        RopeLayout::Interleaved => interleaved(head, cos, sin),
+    }
 }
 
 multiversion! {

@@ -77,7 +77,7 @@ pub(super) struct Shared<'a> {
     borrow: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: parts are handed out to threads under the promise of `Shared::new`; all that is shared is `Send`.
+// SAFETY: parts are handed out to threads under the promise of `Shared::of_schedule`; all that is shared is `Send`.
 unsafe impl Sync for Shared<'_> {}
 
 /// Quantised rows that threads fill together and read together.
@@ -88,7 +88,7 @@ pub(super) struct Codes<'a> {
     all: *const Quantized,
 }
 
-// SAFETY: rows are filled and read under the promise of `Shared::new`.
+// SAFETY: rows are filled and read under the promise of `Shared::of_schedule`.
 unsafe impl Sync for Codes<'_> {}
 
 impl<'a> Codes<'a> {
@@ -104,9 +104,10 @@ impl<'a> Codes<'a> {
 impl<'a> Shared<'a> {
     /// Memory for a step.
     ///
-    /// # Safety
-    /// Between two barriers, what one thread writes no other thread touches, through any [`Hand`].
-    pub unsafe fn new(
+    /// Whoever makes it promises that between two barriers what one thread writes no other thread touches, through
+    /// any [`Hand`]: that it runs instructions with the barriers of [`super::barriers`], and that each thread touches its
+    /// share of them only. All of `unsafe` here rests on that promise.
+    pub fn of_schedule(
         block: &'a mut Block,
         caches: &'a mut [Cache],
         codes: &'a [Codes<'a>],
@@ -170,7 +171,7 @@ impl<'a> Hand<'a> {
     pub fn read(&self, place: Place, range: Range<usize>) -> &[f32] {
         let start = self.start(place, &range);
         self.note(place, &range, false);
-        // SAFETY: inside the block; nobody writes it meanwhile, by the promise of `Shared::new` and the rule above.
+        // SAFETY: inside the block; nobody writes it meanwhile, by the promise of `Shared::of_schedule` and the rule above.
         unsafe { std::slice::from_raw_parts(start, range.len()) }
     }
 
@@ -189,7 +190,7 @@ impl<'a> Hand<'a> {
     pub fn columns(&self, place: Place, stride: usize, columns: Range<usize>) -> Disjoint<'_, f32> {
         let start = self.start(place, &(0..place.len));
         self.note_columns(place, stride, columns);
-        // SAFETY: inside the block; other threads write other columns, by the promise of `Shared::new`.
+        // SAFETY: inside the block; other threads write other columns, by the promise of `Shared::of_schedule`.
         unsafe { Disjoint::from_raw(start, place.len) }
     }
 
@@ -197,7 +198,7 @@ impl<'a> Hand<'a> {
     pub fn cache(&self, index: usize) -> &Cache {
         assert!(index < self.shared.cache_count, "a step names caches of its session");
         self.note_other(super::races::CACHES, index..index + 1, false);
-        // SAFETY: inside the borrowed slice; nobody writes it meanwhile, by the promise of `Shared::new`.
+        // SAFETY: inside the borrowed slice; nobody writes it meanwhile, by the promise of `Shared::of_schedule`.
         unsafe { &*self.shared.caches.add(index) }
     }
 
@@ -213,14 +214,14 @@ impl<'a> Hand<'a> {
     /// Quantised rows.
     pub fn codes(&self, index: usize) -> &Quantized {
         self.note_other(super::races::CODES + index, 0..usize::MAX, false);
-        // SAFETY: it outlives the step; nobody fills rows meanwhile, by the promise of `Shared::new`.
+        // SAFETY: it outlives the step; nobody fills rows meanwhile, by the promise of `Shared::of_schedule`.
         unsafe { &*self.shared.codes[index].all }
     }
 
     /// Quantises one row.
     pub fn quantize(&self, index: usize, row: usize, values: &[f32]) {
         self.note_other(super::races::CODES + index, row..row + 1, true);
-        // SAFETY: nobody else touches this row, by the promise of `Shared::new`.
+        // SAFETY: nobody else touches this row, by the promise of `Shared::of_schedule`.
         unsafe { self.shared.codes[index].rows.quantize(row, values) };
     }
 
