@@ -1,6 +1,7 @@
 //! The key-value cache of one attention layer in one session.
 
 use crate::error::Result;
+use crate::kernels::{KvData, KvLayout, KvRows};
 use crate::value::with_slice;
 use candle_core::{DType, Device, Tensor};
 use half::f16;
@@ -126,6 +127,51 @@ impl Cache {
             Data::Bytes(data) => data.extend(rows.flatten_all()?.to_vec1::<u8>()?),
         }
         Ok(Ok(()))
+    }
+
+    /// [`Cache::append`] of numbers that lie one after another, in rows of `width`.
+    pub fn append_rows(&mut self, part: Part, rows: &[f32], width: usize, tokens: usize) -> std::result::Result<(), String> {
+        let count = rows.len().checked_div(width).unwrap_or(0);
+        if tokens == 0 || count == 0 || !count.is_multiple_of(tokens) {
+            return Err(format!("{count} cache rows do not divide into {tokens} tokens"));
+        }
+        let layout = Layout { batch: None, width, per_token: count / tokens };
+        let side = &mut self.sides[part as usize];
+        if side.layout.is_none_or(|l| l.per_token == 0 && (l.batch, l.width) == (None, width)) {
+            side.layout = Some(layout);
+            if matches!(side.data, Data::Bytes(_)) {
+                side.data = if self.half { Data::F16(Vec::new()) } else { Data::F32(Vec::new()) };
+            }
+        }
+        match side.layout {
+            Some(before) if before != layout => {
+                return Err(format!("cache rows come as {layout:?}, after rows that came as {before:?}"));
+            }
+            _ => {}
+        }
+        match &mut side.data {
+            Data::F32(data) => data.extend_from_slice(rows),
+            Data::F16(data) => {
+                let at = data.len();
+                data.resize(at + rows.len(), f16::ZERO);
+                data[at..].convert_from_f32_slice(rows);
+            }
+            Data::Bytes(_) => return Err("cache rows come as numbers, after blocks".into()),
+        }
+        Ok(())
+    }
+
+    /// The rows of one side for attention; `None` for blocks.
+    pub fn rows(&self, part: Part) -> Option<KvRows<'_>> {
+        let Side { data, layout } = &self.sides[part as usize];
+        let width = layout.map_or(0, |l| l.width);
+        let rows = data.len().checked_div(width).unwrap_or(0);
+        let data = match data {
+            Data::F32(data) => KvData::F32(data),
+            Data::F16(data) => KvData::F16(data),
+            Data::Bytes(_) => return None,
+        };
+        Some(KvRows { data, layout: KvLayout::Rows, rows, width })
     }
 
     /// Puts other values in the place of all rows of one side, given in the form of [`Cache::tensor`].

@@ -13,8 +13,9 @@ use crate::interpreter::limits::{self, elements};
 use crate::interpreter::{Frame, rope as positions};
 use crate::kernels::activation::{Activation, activate, gated};
 use crate::kernels::attention::attention as attend;
+use crate::kernels::packed::Packed;
 use crate::kernels::{
-    self, AttentionMask, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows,
+    self, AttentionMask, AttentionSpec, KernelError, KvElement, RopeLayout, Team, gather_rows,
 };
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;
@@ -114,7 +115,8 @@ fn by_row(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     }
 }
 
-fn activation(op: &Op) -> Option<Activation> {
+/// The kernel of an activation.
+pub(crate) fn activation(op: &Op) -> Option<Activation> {
     Some(match op {
         Op::Silu => Activation::Silu,
         Op::Gelu { approximate: true } => Activation::GeluTanh,
@@ -123,6 +125,20 @@ fn activation(op: &Op) -> Option<Activation> {
         Op::Tanh => Activation::Tanh,
         Op::Relu => Activation::Relu,
         _ => return None,
+    })
+}
+
+/// The shape and rule of an attention operation.
+pub(crate) fn spec(op: &Op) -> Option<AttentionSpec> {
+    let n = numbers(op)?;
+    Some(AttentionSpec {
+        heads: n.heads,
+        kv_heads: n.kv_heads,
+        head_dim: n.head_dim,
+        causal: n.causal,
+        window: (n.window > 0).then_some(n.window),
+        scale: n.scale,
+        softcap: (n.softcap > 0.0).then_some(n.softcap),
     })
 }
 
@@ -153,24 +169,11 @@ impl Run<'_> {
         Ok(Tensor::from_vec(out, x.shape(), &Device::Cpu)?)
     }
 
-    fn rows<'w>(&self, weight: &'w Weight) -> Result<WeightRows<'w>> {
-        let view = weight.view()?;
-        let fault = |e: KernelError| ExecutorError::Weight { name: weight.name().into(), cause: e.to_string() };
-        let &[rows, k] = view.shape else {
-            return Err(ExecutorError::Weight {
-                name: weight.name().into(),
-                cause: format!("has shape {:?}, expected a matrix", view.shape),
-            });
-        };
-        let matrix = WeightRows::new(view.encoding, view.bytes, rows as usize, k as usize).map_err(fault)?;
-        match weight.scales() {
-            Some(scales) => matrix.with_scale(scales).map_err(fault),
-            None => Ok(matrix),
-        }
-    }
-
     fn matmul(&self, x: &Tensor, weight: &Weight) -> Result<Tensor> {
-        let w = self.rows(weight)?;
+        if Packed::packs(weight.view()?.encoding) {
+            return self.shared(x, weight, &mut None);
+        }
+        let w = weight.rows()?;
         let (m, dims) = self.product_shape(x, w.k(), w.rows())?;
         let mut y = vec![0f32; m * w.rows()];
         self.check(with_slice(x, |x| kernels::matmul(x, m, w.k(), &w, &mut y, self.team))?)?;
@@ -198,7 +201,7 @@ impl Run<'_> {
     }
 
     fn embed(&self, ids: &Tensor, weight: &Weight) -> Result<Tensor> {
-        let w = self.rows(weight)?;
+        let w = weight.rows()?;
         let rows = ids_of(self.step, ids, w.rows())?;
         limits::elements(self.step, &[rows.len(), w.k()])?;
         let mut out = vec![0f32; rows.len() * w.k()];
@@ -232,16 +235,7 @@ impl Run<'_> {
     }
 
     fn attention(&self, q: &Tensor, [k, v]: [&Val; 2], mask: Option<&Val>, frame: &Frame<'_>) -> Outcome {
-        let Some(n) = numbers(&self.step.op) else { return Ok(None) };
-        let spec = AttentionSpec {
-            heads: n.heads,
-            kv_heads: n.kv_heads,
-            head_dim: n.head_dim,
-            causal: n.causal,
-            window: (n.window > 0).then_some(n.window),
-            scale: n.scale,
-            softcap: (n.softcap > 0.0).then_some(n.softcap),
-        };
+        let Some(spec) = spec(&self.step.op) else { return Ok(None) };
         let mask = mask.map(|m| m.tensor(frame.caches)).transpose()?;
         let mask = mask.as_ref();
         let y = match (k, v) {

@@ -7,7 +7,7 @@ use crate::kernels::Team;
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tallow_compiler::{CompileError, Optimised, Options, Plan, Stage, lower_with, optimise, passes};
 use tallow_ir::verify::Verified;
 use tallow_ir::{DType, Graph, TensorType};
@@ -37,6 +37,16 @@ pub enum CacheType {
     F16,
 }
 
+/// How the CPU engine walks a plan. Results are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Walk {
+    /// All steps in one call of the thread team, over planned memory, where the plan allows it.
+    #[default]
+    Whole,
+    /// One step after another.
+    Steps,
+}
+
 /// How to load and run.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramOptions {
@@ -52,6 +62,8 @@ pub struct ProgramOptions {
     pub chunk: usize,
     /// How far the graph is compiled; `None`: for the CPU all the way, for the reference not at all.
     pub stage: Option<Stage>,
+    /// How steps run.
+    pub walk: Walk,
 }
 
 impl ProgramOptions {
@@ -73,6 +85,7 @@ impl Default for ProgramOptions {
             context: None,
             chunk: 512,
             stage: None,
+            walk: Walk::default(),
         }
     }
 }
@@ -85,6 +98,8 @@ pub(crate) struct Loaded {
     /// The element types by buffer, where some sizes are told only by running: rules are then asked
     /// again, with the real sizes.
     pub unsettled: Option<Vec<DType>>,
+    /// Decoded operands of the native runner, by buffer.
+    pub vectors: Mutex<HashMap<u32, Arc<[f32]>>>,
 }
 
 /// A verified graph with its weights, lowered: shared by sessions and threads.
@@ -182,6 +197,11 @@ impl Program {
         self.half_cache
     }
 
+    /// Whether plans run whole where they can.
+    pub(crate) fn runs_whole(&self) -> bool {
+        self.options.engine == Engine::Cpu && self.options.walk == Walk::Whole
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.team.threads()
@@ -194,11 +214,11 @@ impl Program {
         }
     }
 
-    /// The plan of a call that is bound for [`Program::loaded`].
-    pub(crate) fn for_call(&self, rows: crate::Rows, tokens: usize) -> &Loaded {
+    /// The plan of a call that is bound for [`Program::loaded`], and its number.
+    pub(crate) fn for_call(&self, rows: crate::Rows, tokens: usize) -> (&Loaded, usize) {
         match &self.one {
-            Some(one) if tokens == 1 => one,
-            _ => self.loaded(rows),
+            Some(one) if tokens == 1 => (one, 2),
+            _ => (self.loaded(rows), usize::from(rows == crate::Rows::Last)),
         }
     }
 }
@@ -286,5 +306,5 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
         }
     }
     let unsettled = unsettled(&plan);
-    Ok(Loaded { plan, fixed, unsettled })
+    Ok(Loaded { plan, fixed, unsettled, vectors: Mutex::default() })
 }

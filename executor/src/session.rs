@@ -6,8 +6,9 @@ use crate::error::{ExecutorError, Result};
 use crate::interpreter::layout::operand;
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
+use crate::native::{Order, Runner};
 use crate::program::{Engine, LOGITS, Loaded, Program};
-use crate::value::{Val, element};
+use crate::value::{Val, element, with_slice};
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
 use tallow_compiler::{PlanInput, Step};
@@ -32,13 +33,20 @@ pub struct Session {
     pub(crate) random: RandomState,
     /// Inputs of every call of [`Session::forward`] beside the ids.
     fixed: Vec<(String, Tensor)>,
+    runner: Runner,
+    /// The sizes of [`Session::decode`].
+    sizes: Bindings,
+    /// Logits of [`Session::decode`] where they do not lie in the runner's memory.
+    logits: Vec<f32>,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
         let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
-        Session { program, caches, past: 0, random: RandomState::default(), fixed: Vec::new() }
+        let (fixed, sizes, logits) = Default::default();
+        let (random, runner) = (RandomState::default(), Runner::default());
+        Session { program, caches, past: 0, random, fixed, runner, sizes, logits }
     }
 
     /// The program.
@@ -155,6 +163,59 @@ impl Session {
         result
     }
 
+    /// The logits after one more token, `[vocabulary]`, as [`Session::forward`] gives them. Where all of the graph runs
+    /// natively, nothing is allocated once the first such call has run, but for a cache that must grow. On an error the
+    /// session is as it was.
+    pub fn decode(&mut self, id: u32) -> Result<&[f32]> {
+        self.check_room(1)?;
+        if self.decode_natively(id)? {
+            return Ok(self.runner.result());
+        }
+        let logits = self.forward(&[id], Rows::Last)?;
+        self.logits.clear();
+        with_slice(&logits, |values| self.logits.extend_from_slice(values))?;
+        Ok(&self.logits)
+    }
+
+    /// Whether the token has run on the native runner alone, which then holds the logits.
+    fn decode_natively(&mut self, id: u32) -> Result<bool> {
+        let program = self.program.clone();
+        let (loaded, variant) = program.for_call(Rows::Last, 1);
+        let plan = &loaded.plan;
+        let known = |name: &str| name == POS || name == "input_ids";
+        let logits = plan.outputs.iter().find(|(name, _)| name == LOGITS);
+        let Some((_, output)) = logits.filter(|_| self.fixed.is_empty() && program.runs_whole()) else {
+            return Ok(false);
+        };
+        if !plan.inputs.iter().all(|i| known(&i.name)) || program.one_token_inputs().len() > 1 {
+            return Ok(false);
+        }
+        match self.sizes.get_mut(PAST) {
+            Some(past) => *past = self.past as i64,
+            None => {
+                self.sizes.insert(PAST.into(), self.past as i64);
+                self.sizes.insert(SEQUENCE.into(), 1);
+            }
+        }
+        let (past, random) = (self.past, self.random);
+        let order =
+            Order { program: &program, loaded, variant, bindings: &self.sizes, tokens: 1, past };
+        let host = program.host.as_deref();
+        let mut frame =
+            Frame { caches: &mut self.caches, tokens: 1, length: past + 1, random: &mut self.random, host };
+        let done = self.runner.decode(&order, id, output.0, &mut frame);
+        match done {
+            Ok(true) if self.caches.is_empty() => {}
+            Ok(true) => self.past += 1,
+            Ok(false) => {}
+            Err(_) => {
+                self.caches.iter_mut().for_each(|c| c.truncate(past));
+                self.random = random;
+            }
+        }
+        done
+    }
+
     /// Runs the graph on named inputs and gives every output. A graph for one token a call runs once
     /// for each token of `input_ids`: outputs that hold one token's part come one after another for
     /// [`Rows::All`], the others, and all for [`Rows::Last`], as the last call gives them. On an error
@@ -244,7 +305,7 @@ impl Session {
         let (given, bindings) = self.bind(inputs, rows)?;
         let tokens = tokens(&bindings);
         let random = self.random;
-        let result = self.walk(given, rows, tokens, length);
+        let result = self.walk(given, rows, &bindings, length);
         match result {
             Ok(_) if self.caches.is_empty() => {}
             Ok(_) => self.past += tokens,
@@ -256,10 +317,25 @@ impl Session {
         result
     }
 
-    fn walk(&mut self, given: Vec<Tensor>, rows: Rows, tokens: usize, length: usize) -> Result<Vec<(String, Tensor)>> {
+    fn walk(
+        &mut self,
+        given: Vec<Tensor>,
+        rows: Rows,
+        bindings: &Bindings,
+        length: usize,
+    ) -> Result<Vec<(String, Tensor)>> {
         let program = self.program.clone();
-        let loaded = program.for_call(rows, tokens);
+        let tokens = tokens(bindings);
+        let (loaded, variant) = program.for_call(rows, tokens);
         let plan = &loaded.plan;
+        if program.runs_whole() {
+            let order = Order { program: &program, loaded, variant, bindings, tokens, past: self.past };
+            let host = program.host.as_deref();
+            let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
+            if let Some(outputs) = self.runner.run(&order, &given, &mut frame)? {
+                return Ok(outputs);
+            }
+        }
         let mut buffers: Vec<Option<Val>> = vec![None; plan.buffers as usize];
         for (input, tensor) in plan.inputs.iter().zip(given) {
             buffers[input.buffer.0 as usize] = Some(Val::Tensor(tensor));

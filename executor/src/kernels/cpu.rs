@@ -9,6 +9,10 @@ pub enum Isa {
     Portable,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
+    /// AVX-512 (F, BW, VL, DQ, VNNI) beside these.
+    Avx512,
+    /// AMX with 8-bit integers beside these.
+    Amx,
 }
 
 impl Isa {
@@ -17,11 +21,16 @@ impl Isa {
         static FOUND: OnceLock<Isa> = OnceLock::new();
         *FOUND.get_or_init(|| {
             #[cfg(target_arch = "x86_64")]
-            if std::arch::is_x86_feature_detected!("avx2")
-                && std::arch::is_x86_feature_detected!("fma")
-                && std::arch::is_x86_feature_detected!("f16c")
             {
-                return Isa::Avx2;
+                use std::arch::is_x86_feature_detected as has;
+                if has!("avx2") && has!("fma") && has!("f16c") {
+                    let wide = has!("avx512f")
+                        && has!("avx512bw")
+                        && has!("avx512vl")
+                        && has!("avx512dq")
+                        && has!("avx512vnni");
+                    return if wide { Isa::Avx512 } else { Isa::Avx2 };
+                }
             }
             Isa::Portable
         })
@@ -52,11 +61,21 @@ macro_rules! multiversion {
             }
 
             #[cfg(target_arch = "x86_64")]
-            if $crate::kernels::Isa::detect() == $crate::kernels::Isa::Avx2 {
-                // SAFETY: the features were found on this machine.
-                return unsafe { with_avx2($($arg),*) };
+            #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+            #[allow(clippy::too_many_arguments)]
+            fn with_avx512($($arg: $ty),*) $(-> $ret)? {
+                as_written($($arg),*)
             }
-            as_written($($arg),*)
+
+            match $crate::kernels::Isa::detect() {
+                // SAFETY: the features were found on this machine.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::Isa::Amx | $crate::kernels::Isa::Avx512 => unsafe { with_avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::Isa::Avx2 => unsafe { with_avx2($($arg),*) },
+                _ => as_written($($arg),*),
+            }
         }
     };
 }

@@ -32,10 +32,23 @@ impl<'a, T> Disjoint<'a, T> {
         Self { start, len, borrow: PhantomData }
     }
 
-    /// The part `range`, which must lie inside the slice (checked).
+    /// Elements of the slice.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The part `range`.
     ///
     /// # Safety
     /// No other part that is alive at the same time may overlap it.
+    ///
+    /// # Panics
+    /// Unless the range lies inside the slice.
     #[allow(clippy::mut_from_ref, reason = "disjointness is the contract of the function")]
     pub unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "a part of a result lies inside it");

@@ -14,7 +14,7 @@
 //!
 //! Every result is a function of its own operands: each output is reduced in one order, whatever
 //! the number of rows in the call, the number of threads, or the instruction set. The portable
-//! form of a kernel and its AVX2 form give the same bits.
+//! form of a kernel and its forms for AVX2 and AVX-512 give the same bits.
 //!
 //! Instruction sets are chosen at run time ([`Isa`]). `unsafe` is allowed in the submodules that
 //! need it, each block with its reason, and nowhere else in the crate.
@@ -26,6 +26,7 @@ mod cpu;
 pub(crate) mod disjoint;
 pub mod embed;
 mod error;
+mod lanes;
 mod math;
 pub mod matmul;
 pub mod norm;
@@ -35,8 +36,12 @@ pub mod softmax;
 pub mod team;
 mod weights;
 
-pub use attention::{AttentionMask, AttentionSpec, KvElement, attention};
+pub use attention::{
+    AttentionCall, AttentionMask, AttentionScratch, AttentionShared, AttentionSpec, KvData, KvElement, KvEncoding, KvLayout,
+    KvRows, KvStore, KvWriter, attend, attention,
+};
 pub use cpu::Isa;
+pub use disjoint::Disjoint;
 pub use embed::{dequantize_row, gather_rows};
 pub use error::KernelError;
 pub use matmul::{Activations, matmul, matmul_f32, matmul_quantized};

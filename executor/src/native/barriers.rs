@@ -3,9 +3,9 @@
 //!
 //! Two instructions that share out the same rows in the same way need no barrier for those: each thread finds its own.
 
-use super::call::{Append, Call, Codes, Grid, Norm, Source, Work};
+use super::call::{Append, Attend, Call, Codes, Grid, Norm, Source, Work};
 use super::memory::Place;
-use super::races::{BLOCK, CACHES, CODES};
+use super::races::{ATTENTION, BLOCK, CACHES, CODES};
 use std::ops::Range;
 
 /// What the threads together touch of one space.
@@ -51,10 +51,12 @@ impl Uses {
         let mut uses = Uses::default();
         // Where every thread computes the result for itself, each reads all.
         let share = |out: &Place, grid: &Grid| (!out.own).then_some(*grid);
+        // A single row is not shared out where it is needed whole.
+        let rows = |out: &Place, grid: &Grid| (!out.own && grid.rows > 1).then_some(*grid);
         match work {
-            Work::Embed { grid, out, .. } => uses.place(*out, true, Some(*grid)),
+            Work::Embed { grid, out, .. } => uses.place(*out, true, rows(out, grid)),
             Work::Norm { x, skip, norm, grid, out } => {
-                let split = share(out, grid);
+                let split = rows(out, grid);
                 uses.source(x, split);
                 if let Some((skip, sum)) = skip {
                     uses.source(skip, split);
@@ -111,16 +113,18 @@ impl Uses {
                     uses.place(part.out, true, None);
                 }
             }
-            Work::Rope { x, heads, rows, out, .. } => {
-                let split = share(out, &Grid { rows: *rows, width: heads.count * heads.width });
+            Work::Rope { x, heads, rows: tokens, out, .. } => {
+                let split = rows(out, &Grid { rows: *tokens, width: heads.count * heads.width });
                 uses.source(x, split);
                 uses.place(*out, true, split);
             }
             Work::Append(append) => uses.append(append),
-            Work::Attend { q, cache, out, .. } => {
+            Work::Attend(Attend { q, cache, out, .. }) => {
                 uses.place(*q, false, None);
                 uses.other(CACHES, *cache..cache + 1, false, None);
                 uses.place(*out, true, None);
+                // What threads leave for each other.
+                uses.other(ATTENTION, 0..1, true, None);
             }
         }
         uses
@@ -133,7 +137,7 @@ impl Uses {
         if let Some(turn) = &append.turn {
             let heads = turn.q_heads;
             let split = Grid { rows: append.rows, width: heads.count * heads.width };
-            let split = (!turn.out.own).then_some(split);
+            let split = (!turn.out.own && split.rows > 1).then_some(split);
             self.source(&turn.q, split);
             self.place(turn.out, true, split);
             if let Some((q_gain, k_gain, _)) = &turn.norm {
@@ -214,7 +218,7 @@ mod tests {
             scale: 1.0,
             softcap: None,
         };
-        let attend = |cache| Work::Attend { spec, q, cache, rows: 4, out };
+        let attend = |cache| Work::Attend(Attend { spec, q, cache, rows: 4, out, counter: 0 });
         assert_eq!(waits(vec![append(0), attend(0), attend(1)]), [false, true, true]);
         assert_eq!(waits(vec![append(0), attend(1)]), [false, false]);
     }

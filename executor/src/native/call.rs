@@ -72,7 +72,7 @@ pub(super) enum Work {
     /// Keys and values, normalised and turned, are appended to a cache, and queries normalised and turned.
     Append(Append),
     /// Attention of queries over a cache.
-    Attend { spec: AttentionSpec, q: Place, cache: usize, rows: usize, out: Place },
+    Attend(Attend),
 }
 
 /// A norm of rows.
@@ -146,7 +146,7 @@ pub(super) struct Part {
 }
 
 /// The right-hand side of a product.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Matrix {
     /// A packed weight.
     Packed(Arc<Weight>),
@@ -154,15 +154,6 @@ pub(super) enum Matrix {
     Exact(Arc<Weight>),
     /// Computed from weights alone, `f32` `[n, k]`.
     Computed(Tensor),
-}
-
-impl std::fmt::Debug for Matrix {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Matrix::Packed(w) | Matrix::Exact(w) => write!(f, "{:?}", w.name()),
-            Matrix::Computed(t) => write!(f, "computed {:?}", t.dims()),
-        }
-    }
 }
 
 /// What is done with finished columns of a product.
@@ -200,6 +191,18 @@ pub(super) struct Turn {
     /// Gains of queries and of keys, and ε.
     pub norm: Option<(Source, Source, f32)>,
     pub rope: Option<Rope>,
+}
+
+/// [`Work::Attend`].
+#[derive(Debug)]
+pub(super) struct Attend {
+    pub spec: AttentionSpec,
+    pub q: Place,
+    pub cache: usize,
+    pub rows: usize,
+    pub out: Place,
+    /// The counter from which threads claim items.
+    pub counter: usize,
 }
 
 /// The angles of one rotary embedding in a call.

@@ -1,13 +1,14 @@
 //! What one thread does of attention and of what prepares it.
 
-use super::call::{Append, Call, Grid, Heads, Rope, RopeTable, Source, Turn};
+use super::call::{Append, Attend, Call, Grid, Heads, Rope, RopeTable, Source, Turn};
 use super::memory::{Hand, Place};
 use super::work::{Step, Working, read, read_all, share_rows};
 use crate::cache::Part;
-use crate::kernels::AttentionSpec;
+use crate::kernels::{AttentionCall, AttentionScratch};
 use crate::kernels::norm::rms_row;
 use crate::kernels::rope::turn;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 impl RopeTable {
     /// Turns a head of row `row`.
@@ -102,29 +103,24 @@ impl Step<'_> {
         }
     }
 
-    /// Attention of queries over all rows of a cache.
-    #[allow(clippy::too_many_arguments)]
-    pub fn attend(
-        &self,
-        call: &Call,
-        hand: &Hand<'_>,
-        spec: &AttentionSpec,
-        q: Place,
-        cache: usize,
-        rows: usize,
-        out: Place,
-        scratch: &mut Working,
-    ) {
-        let _ = scratch;
-        let cache = hand.cache(cache);
-        let queries = hand.read(q, 0..q.len);
-        let width = spec.heads * spec.head_dim;
-        let done = cache.attend(spec, queries, rows, hand.member.index, hand.member.count, |columns| {
-            // Of each row, the heads of this thread.
-            hand.columns(out, width, columns)
-        });
-        if let Err(cause) = done {
-            self.fail(call, cause);
+    /// Attention of queries over all rows of a cache: items, claimed one by one.
+    pub fn attend(&self, call: &Call, hand: &Hand<'_>, attend: &Attend, scratch: &mut AttentionScratch) {
+        let Attend { spec, q, cache, rows, out, counter } = attend;
+        let cache = hand.cache(*cache);
+        let (Some(k), Some(v)) = (cache.rows(Part::Key), cache.rows(Part::Value)) else {
+            return self.fail(call, "the cache holds no numbers");
+        };
+        let queries = hand.read(*q, 0..q.len);
+        let items = match AttentionCall::new(spec, queries, *rows, k, v, None, hand.member.count) {
+            Ok(items) => items,
+            Err(e) => return self.fail(call, e),
+        };
+        loop {
+            let item = self.counters[*counter].fetch_add(1, Ordering::Relaxed);
+            if item >= items.items() {
+                return;
+            }
+            hand.attend(*out, &items, item, scratch, self.attention);
         }
     }
 }

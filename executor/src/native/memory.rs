@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::kernels::barrier::{Broken, Member};
 use crate::kernels::disjoint::Disjoint;
 use crate::kernels::packed::{Quantized, QuantizedRows};
+use crate::kernels::{AttentionCall, AttentionScratch, AttentionShared};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -55,7 +56,7 @@ impl Block {
 }
 
 /// Where an intermediate lies: in the block that all threads share, or in each thread's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// Every thread computes it for itself.
     pub own: bool,
@@ -99,6 +100,12 @@ impl<'a> Codes<'a> {
         // filling and reading never happen at once.
         unsafe { Codes { rows: (*quantized).rows(), all: quantized } }
     }
+}
+
+/// Quantises the only row of `codes`, which is nobody else's.
+pub(super) fn quantize_one(codes: &mut Quantized, values: &[f32]) {
+    // SAFETY: nobody else fills it.
+    unsafe { codes.rows().quantize(0, values) };
 }
 
 impl<'a> Shared<'a> {
@@ -192,6 +199,21 @@ impl<'a> Hand<'a> {
         self.note_columns(place, stride, columns);
         // SAFETY: inside the block; other threads write other columns, by the promise of `Shared::of_schedule`.
         unsafe { Disjoint::from_raw(start, place.len) }
+    }
+
+    /// Does an item of an attention, which nobody else does.
+    pub fn attend(
+        &self,
+        place: Place,
+        call: &AttentionCall<'_>,
+        item: usize,
+        scratch: &mut AttentionScratch,
+        shared: &AttentionShared,
+    ) {
+        let start = self.start(place, &(0..place.len));
+        // SAFETY: inside the block; each item is claimed once, and nobody else touches the result, by the promise of
+        // `Shared::of_schedule`.
+        unsafe { call.run_items(item..item + 1, scratch, shared, &Disjoint::from_raw(start, place.len)) };
     }
 
     /// A cache.

@@ -18,12 +18,21 @@
 //! | [`barriers`] | where threads must meet |
 //! | [`lower`] | the instructions of one step |
 //! | [`run`] | walking the list |
-//! | [`work`], [`product`], [`heads`] | what one thread does of an instruction |
+//! | [`work`], [`mod@product`], [`heads`] | what one thread does of an instruction |
 //! | [`memory`] | handing out parts of the memory to threads |
 //! | [`races`] | proof of the schedule in debug builds |
 //!
 //! [`Plan::memory`]: tallow_compiler::Plan::memory
 
+mod barriers;
 mod call;
+mod heads;
+mod lower;
 mod memory;
+mod product;
 mod races;
+mod run;
+mod schedule;
+mod work;
+
+pub(crate) use run::{Order, Runner};

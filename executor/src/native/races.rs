@@ -4,8 +4,10 @@
 pub(super) const BLOCK: usize = 0;
 /// The caches, each one element.
 pub(super) const CACHES: usize = 1;
+/// What threads leave for each other in one attention.
+pub(super) const ATTENTION: usize = 2;
 /// The first of the quantised operands, each a space of its own whose elements are rows.
-pub(super) const CODES: usize = 2;
+pub(super) const CODES: usize = 3;
 
 #[cfg(debug_assertions)]
 pub(super) use log::{Log, Touch};
@@ -100,7 +102,7 @@ mod log {
             assert!(!clash(flat(0..3, true), flat(3..5, true)));
             assert!(!clash(Touch::flat(1, 0..4, true), flat(0..4, true)));
             // Columns of a matrix at 2 of 3 rows of 10.
-            let columns = |from, len| Touch::columns(2 + from, len, 3, 10);
+            let columns = |from: usize, len| Touch::columns(2 + from, len, 3, 10);
             assert!(!clash(columns(0, 4), columns(4, 6)));
             assert!(clash(columns(0, 5), columns(4, 6)));
             assert!(clash(columns(0, 4), flat(13..14, false)));

@@ -1,6 +1,6 @@
 //! Walking the instructions of a schedule.
 
-use super::call::{Call, RopeTable, Segment};
+use super::call::{Call, RopeTable, Segment, Work};
 use super::memory::{Block, Codes, Hand, Place, Shared};
 use super::schedule::{Location, Schedule};
 use super::work::{Scratch, Step};
@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::Frame;
 use crate::kernels::packed::Quantized;
-use crate::kernels::{KernelError, Team};
+use crate::kernels::{AttentionShared, KernelError};
 use crate::program::{Loaded, Program};
 use crate::session::run_step;
 use crate::value::{Val, with_slice};
@@ -18,6 +18,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// Schedules that a session keeps for each of its plans: for one token, and for the last other size.
 const KEPT: usize = 2;
+
+/// Rows up to which threads may share the keys of one attention.
+const FEW: usize = 64;
+/// Keys for which there is room at a time.
+const KEYS: usize = 4096;
 
 /// The memory of a session's steps, and what it runs on it.
 #[derive(Default)]
@@ -30,6 +35,8 @@ pub(crate) struct Runner {
     codes: Vec<Quantized>,
     counters: Vec<AtomicUsize>,
     ids: Vec<u32>,
+    attention: AttentionShared,
+    result: Place,
     /// Tensors and values of steps that run by themselves.
     values: Vec<Option<Val>>,
     #[cfg(debug_assertions)]
@@ -67,8 +74,7 @@ impl Runner {
         given: &[Tensor],
         frame: &mut Frame<'_>,
     ) -> Result<Option<Vec<(String, Tensor)>>> {
-        let Some(schedule) = self.schedule(order)? else { return Ok(None) };
-        let mut schedule = schedule;
+        let Some(mut schedule) = self.schedule(order)? else { return Ok(None) };
         let done = match self.ids_of(&schedule, given)? {
             false => Ok(None),
             true => self.run_schedule(&mut schedule, order, given, frame).map(Some),
@@ -79,32 +85,36 @@ impl Runner {
         done
     }
 
-    /// Runs one token after those of the cache, and gives the place of the buffer `output`. `None` where that needs more
-    /// than instructions; nothing has then run. Allocates nothing once the first such call has run, but for caches that
-    /// grow.
+    /// Runs one token after those of the cache, whose buffer `output` then is [`Runner::result`]. `false` where that
+    /// needs more than instructions; nothing has then run. Allocates nothing once the first such call has run, but for
+    /// caches that grow.
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn decode(&mut self, order: &Order<'_>, id: u32, output: u32, frame: &mut Frame<'_>) -> Result<Option<&[f32]>> {
-        let Some(mut schedule) = self.schedule(order)? else { return Ok(None) };
+    pub fn decode(&mut self, order: &Order<'_>, id: u32, output: u32, frame: &mut Frame<'_>) -> Result<bool> {
+        let Some(mut schedule) = self.schedule(order)? else { return Ok(false) };
+        let known = schedule.ids.is_some_and(|(_, rows)| (id as usize) < rows);
         let place = match schedule.locations[output as usize] {
-            Location::Place(place) if schedule.is_whole() && schedule.ids.is_some_and(|(_, rows)| (id as usize) < rows) => {
-                place
-            }
+            Location::Place(place) if known && schedule.is_whole() => place,
             _ => {
                 self.keep(order, schedule);
-                return Ok(None);
+                return Ok(false);
             }
         };
         self.ids.clear();
         self.ids.push(id);
-        let done = self.begin(&mut schedule, order, frame.length).and_then(|()| {
-            let calls = schedule.calls.as_slice();
-            self.team(&schedule, calls, order, frame.caches)
-        });
+        let done = match self.begin(&mut schedule, order, frame.length) {
+            Ok(()) => self.team(&schedule, &schedule.calls, order, frame.caches),
+            Err(e) => Err(e),
+        };
         self.keep(order, schedule);
-        done?;
-        Ok(Some(self.place(place)))
+        self.result = place;
+        done.map(|()| true)
+    }
+
+    /// What the last [`Runner::decode`] gave.
+    pub fn result(&mut self) -> &[f32] {
+        self.place(self.result)
     }
 
     /// Takes the schedule of a call out of those that are kept.
@@ -152,7 +162,7 @@ impl Runner {
         }
         let team = &order.program.team;
         for own in &mut self.own {
-            own.get_mut().unwrap_or_else(PoisonError::into_inner).reserve(schedule, team, threads)?;
+            own.get_mut().unwrap_or_else(PoisonError::into_inner).reserve(schedule, threads)?;
         }
         if self.codes.len() < schedule.codes.len() {
             self.codes.resize_with(schedule.codes.len(), Quantized::default);
@@ -168,6 +178,12 @@ impl Runner {
         }
         for call in &schedule.calls {
             call.work.pack(team)?;
+            if let Work::Attend(attend) = &call.work
+                && attend.rows <= FEW
+            {
+                // In steps, so that not every token makes more room.
+                self.attention.reserve(&attend.spec, (order.past + attend.rows).next_multiple_of(KEYS));
+            }
         }
         Ok(())
     }
@@ -204,7 +220,7 @@ impl Runner {
     }
 
     /// The content of a buffer.
-    fn value(&self, schedule: &Schedule, order: &Order<'_>, buffer: u32) -> Result<Val> {
+    fn value(&mut self, schedule: &Schedule, order: &Order<'_>, buffer: u32) -> Result<Val> {
         let missing = || ExecutorError::Input { name: format!("%{buffer}"), cause: "was not computed".into() };
         let at = buffer as usize;
         match schedule.locations[at] {
@@ -296,6 +312,7 @@ impl Runner {
             ids: &self.ids,
             tables: &schedule.tables,
             counters: &self.counters,
+            attention: &self.attention,
             tokens: schedule.tokens,
             team: &order.program.team,
             failed: Mutex::new(None),

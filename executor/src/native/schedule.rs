@@ -1,7 +1,7 @@
 //! Making the instructions of a plan, for given sizes.
 
 use super::barriers;
-use super::call::{Call, Grid, RopeTable, Segment, Work};
+use super::call::{Attend, Call, Grid, RopeTable, Segment, Work};
 use super::lower::{Lowered, Lowering};
 use super::memory::Place;
 use crate::cache::Part;
@@ -183,7 +183,7 @@ fn own_end(work: &Work) -> Option<usize> {
         | Work::Gate { out, .. }
         | Work::Copy { out, .. }
         | Work::Rope { out, .. }
-        | Work::Attend { out, .. } => end(out),
+        | Work::Attend(Attend { out, .. }) => end(out),
         Work::Prepare(p) => p.values.as_ref().and_then(end),
         Work::Product(_) => None,
         Work::Append(a) => a.turn.as_ref().and_then(|t| end(&t.out)),

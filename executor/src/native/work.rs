@@ -1,14 +1,14 @@
 //! What one thread does of an instruction.
 
 use super::call::{Call, Codes, Grid, Norm, Pair, Prepare, RopeTable, Source, Work};
-use super::memory::{Block, Hand, Place};
+use super::memory::{Block, Hand, Place, quantize_one};
 use super::run::kernel;
 use super::schedule::Schedule;
 use crate::error::Result;
 use crate::kernels::activation::{apply, multiply};
 use crate::kernels::norm::{layer_row, rms_row};
 use crate::kernels::packed::{self, Quantized};
-use crate::kernels::{Team, WeightRows, dequantize_row};
+use crate::kernels::{AttentionScratch, AttentionShared, Team, dequantize_row};
 use crate::weights::Weight;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -38,6 +38,7 @@ pub(super) struct Working {
     /// The operand of products with one row.
     pub codes: Quantized,
     pub product: packed::Scratch,
+    pub attention: AttentionScratch,
 }
 
 impl Scratch {
@@ -47,13 +48,14 @@ impl Scratch {
     /// Rows that do not divide into blocks.
     pub fn reserve(&mut self, schedule: &Schedule, threads: usize) -> Result<()> {
         self.block.grow(schedule.own);
-        let Working { row, second, codes, product } = &mut self.work;
+        let Working { row, second, codes, product, attention } = &mut self.work;
         let grow = |room: &mut Vec<f32>, len: usize| room.resize(room.len().max(len), 0.0);
         for call in &schedule.calls {
             match &call.work {
                 Work::Norm { grid, .. } | Work::Prepare(Prepare { grid, .. }) => grow(row, grid.width),
                 Work::Rope { heads, .. } => grow(row, heads.width),
                 Work::Append(append) => grow(row, append.rows * append.k_width.max(append.v_width)),
+                Work::Attend(attend) => attention.reserve(&attend.spec),
                 Work::Product(p) => {
                     if p.codes.is_some() {
                         product.reserve(p.grid.width);
@@ -76,6 +78,8 @@ pub(super) struct Step<'a> {
     pub ids: &'a [u32],
     pub tables: &'a [RopeTable],
     pub counters: &'a [AtomicUsize],
+    /// What threads that share the keys of one attention leave for each other.
+    pub attention: &'a AttentionShared,
     pub tokens: usize,
     pub team: &'a Team,
     /// The first error, with its step.
@@ -163,11 +167,11 @@ impl Step<'_> {
                 });
             }
             Work::Copy { x, grid, out } => each(hand, &mut scratch.row, x, *grid, *out, |_, _| {}),
-            Work::Prepare(prepare) => self.prepare(hand, prepare, scratch),
+            Work::Prepare(prepare) => self.prepare(call, hand, prepare, scratch),
             Work::Product(product) => self.product(call, hand, product, scratch),
             Work::Rope { x, heads, rope, rows, out } => self.rope(hand, x, *heads, *rope, *rows, *out, scratch),
             Work::Append(append) => self.append(call, hand, append, scratch),
-            Work::Attend { spec, q, cache, rows, out } => self.attend(call, hand, spec, *q, *cache, *rows, *out, scratch),
+            Work::Attend(attend) => self.attend(call, hand, attend, &mut scratch.attention),
         }
     }
 
@@ -186,15 +190,14 @@ impl Step<'_> {
     }
 
     /// Normalises and quantises rows.
-    fn prepare(&self, hand: &Hand<'_>, prepare: &Prepare, scratch: &mut Working) {
+    fn prepare(&self, call: &Call, hand: &Hand<'_>, prepare: &Prepare, scratch: &mut Working) {
         let Prepare { x, norm, grid, codes, values } = prepare;
         let own = grid.rows == 1;
         let Working { row: room, codes: own_codes, .. } = scratch;
         if let Some(Codes::Own) = codes
             && let Err(e) = own_codes.resize(1, grid.width)
         {
-            // It was made room for.
-            unreachable_size(&e);
+            return self.fail(call, e);
         }
         for row in share_rows(hand, own, *grid) {
             let range = row * grid.width..(row + 1) * grid.width;
@@ -209,7 +212,7 @@ impl Step<'_> {
             };
             match codes {
                 None => {}
-                Some(Codes::Own) => own_codes.fill(ready),
+                Some(Codes::Own) => quantize_one(own_codes, ready),
                 Some(Codes::Shared(index)) => hand.quantize(*index, row, ready),
             }
             if let Some(values) = values {

@@ -16,7 +16,7 @@ mod activations;
 mod avx2;
 mod block;
 mod exact;
-mod groups;
+pub(super) mod groups;
 
 pub use activations::Activations;
 pub(crate) use exact::Rows as ExactRows;
@@ -131,7 +131,7 @@ fn quantized_on(isa: Isa, x: &Activations, w: &WeightRows<'_>, y: &mut [f32], te
     let step = chunk_rows(x.m(), w.rows(), w.row_bytes(), team);
     team.run_chunks(w.rows(), step, |range| match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::block_range(x, w, range, &y),
+        Isa::Avx2 | Isa::Avx512 | Isa::Amx => avx2::block_range(x, w, range, &y),
         _ => block::range(x, w, range, &y),
     });
     Ok(())
@@ -163,7 +163,7 @@ pub(crate) fn exact_part(x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, t
 fn part_on(isa: Isa, x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, target: Target<'_>) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::exact_range(x, rows, range, target),
+        Isa::Avx2 | Isa::Avx512 | Isa::Amx => avx2::exact_range(x, rows, range, target),
         _ => exact::range(x, rows, range, target),
     }
 }

@@ -1,6 +1,6 @@
 //! Instructions of attention, of the cache, and of rotary embedding.
 
-use super::super::call::{Append, Heads, Rope, RopeTable, Source, Turn, Work};
+use super::super::call::{Append, Attend, Heads, Rope, RopeTable, Source, Turn, Work};
 use super::super::memory::Place;
 use super::super::schedule::Location;
 use super::{Extra, Lowering};
@@ -123,7 +123,9 @@ impl Lowering<'_> {
         if !groups || spec.heads * spec.head_dim != width || (grid.rows, grid.width) != (rows, width) {
             return None;
         }
-        self.works.push((at, Work::Attend { spec, q, cache: cache as usize, rows, out }));
+        let counter = self.counters;
+        self.counters += 1;
+        self.works.push((at, Work::Attend(Attend { spec, q, cache: cache as usize, rows, out, counter })));
         Some(())
     }
 

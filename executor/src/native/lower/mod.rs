@@ -220,7 +220,7 @@ impl Lowering<'_> {
         if tensor.dtype() != DType::F32 || tensor.elem_count() > FIXED {
             return Ok(None);
         }
-        let values: Arc<[f32]> = with_slice(&tensor, Arc::from)?;
+        let values: Arc<[f32]> = with_slice(&tensor, |values| Arc::from(values))?;
         vectors.insert(buffer.0, values.clone());
         Ok(Some(values))
     }
@@ -241,8 +241,8 @@ impl Lowering<'_> {
         if !self.types[ids.0 as usize]?.dtype.is_integer() || self.ids.is_some_and(|(other, _)| other != input) {
             return None;
         }
-        let (grid, out) = self.result(step, 0, true)?;
-        if grid.width as u64 != k || grid.rows != self.dims(ids)?.iter().product() {
+        let (grid, out) = self.result(step, 0, true).filter(|(g, out)| out.own || g.rows > 1)?;
+        if grid.width as u64 != k || grid.rows != self.dims(ids)?.iter().product::<usize>() {
             return None;
         }
         let rows = self.ids.map_or(rows as usize, |(_, least)| least.min(rows as usize));
@@ -284,7 +284,9 @@ impl Lowering<'_> {
                 Some((source, sum))
             }
         };
-        let Some((_, out)) = self.result(step, 0, true).filter(|(g, _)| *g == grid) else { return Ok(None) };
+        // A long single row has no shares: a step by itself is as good.
+        let result = self.result(step, 0, true).filter(|(g, out)| *g == grid && (out.own || g.rows > 1));
+        let Some((_, out)) = result else { return Ok(None) };
         self.works.push((at, Work::Norm { x, skip, norm, grid, out }));
         Ok(Some(()))
     }
@@ -299,7 +301,7 @@ impl Lowering<'_> {
         }
         let (Some(a), Some(b)) = (self.real(a)?, self.real(b)?) else { return Ok(None) };
         let repeated = self.len(&b);
-        let fits = self.len(&a) == grid.rows * grid.width && repeated == b_dims.iter().product();
+        let fits = self.len(&a) == grid.rows * grid.width && repeated == b_dims.iter().product::<usize>();
         let Some((_, out)) = self.result(step, 0, true).filter(|(g, _)| *g == grid && fits) else { return Ok(None) };
         self.works.push((at, Work::Pair { how, a, b, repeated, grid, out }));
         Ok(Some(()))
