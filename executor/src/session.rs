@@ -37,7 +37,7 @@ pub struct Session {
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
-        let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
+        let caches = vec![Cache::new(program.cache); program.plan().caches as usize];
         Session { program, caches, past: 0, random: RandomState::default(), fixed: Vec::new() }
     }
 
