@@ -322,6 +322,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(unsafe_code, reason = "two threads write different rows")]
     fn rows_of_threads_are_those_of_tensors() {
         for encoding in [KvEncoding::F32, KvEncoding::F16, KvEncoding::Q8] {
             let values: Vec<f32> = (0..40 * 12).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
@@ -338,6 +339,7 @@ mod tests {
                         let writer = &writer;
                         // SAFETY: the two write different rows.
                         scope.spawn(move || unsafe { writer.write(tokens.start, &part[..half]) });
+                        // SAFETY: as above.
                         unsafe { writer.write(tokens.start + half / 12, &part[half..]) };
                     });
                 });
