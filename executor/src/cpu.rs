@@ -5,17 +5,17 @@
 
 mod fused;
 
-use crate::cache::{Data, Part};
+use crate::cache::Part;
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::attention::numbers;
 use crate::interpreter::layout::{ids_of, operand};
 use crate::interpreter::limits::{self, elements};
 use crate::interpreter::{Frame, rope as positions};
 use crate::kernels::activation::{Activation, activate, gated};
-use crate::kernels::attention::attention as attend;
+use crate::kernels::attention::attend;
 use crate::kernels::packed::Packed;
 use crate::kernels::{
-    self, AttentionMask, AttentionSpec, KernelError, KvElement, RopeLayout, Team, gather_rows,
+    self, AttentionMask, AttentionSpec, KernelError, KvData, KvLayout, KvRows, RopeLayout, Team, gather_rows,
 };
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;
@@ -241,19 +241,18 @@ impl Run<'_> {
         let y = match (k, v) {
             (Val::Cache(a, Part::Key), Val::Cache(b, Part::Value)) if a == b && q.rank() == 2 => {
                 let cache = &frame.caches[*a as usize];
-                match (cache.side(Part::Key), cache.side(Part::Value)) {
-                    (Data::F32(k), Data::F32(v)) => self.attend(&spec, q, k, v, mask)?,
-                    (Data::F16(k), Data::F16(v)) => self.attend(&spec, q, k, v, mask)?,
-                    // Mixed sides, or blocks that the graph has yet to decompress.
-                    (Data::F32(_) | Data::F16(_) | Data::Bytes(_), _) => return Ok(None),
-                }
+                let (Some(k), Some(v)) = (cache.rows(Part::Key), cache.rows(Part::Value)) else {
+                    // Blocks that the graph has yet to decompress.
+                    return Ok(None);
+                };
+                self.attend(&spec, q, k, v, mask)?
             }
             _ => {
                 let (k, v) = (k.tensor(frame.caches)?, v.tensor(frame.caches)?);
                 if q.rank() == 4 {
                     self.attend_batch(&spec, q, &k, &v, mask)?
                 } else {
-                    with_slice(&k, |k| with_slice(&v, |v| self.attend(&spec, q, k, v, mask)))???
+                    self.attend_tensors(&spec, q, &k, &v, mask)?
                 }
             }
         };
@@ -261,15 +260,35 @@ impl Run<'_> {
     }
 
     /// q, k and v with the rows of each token together.
-    fn attend<T: KvElement>(
+    fn attend_tensors(
         &self,
         spec: &AttentionSpec,
         q: &Tensor,
-        k: &[T],
-        v: &[T],
+        k: &Tensor,
+        v: &Tensor,
         mask: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let (s, t) = (q.elem_count() / (spec.heads * spec.head_dim), k.len() / (spec.kv_heads * spec.head_dim));
+        let width = spec.kv_heads * spec.head_dim;
+        let [k_rows, v_rows] = [k, v].map(|x| x.elem_count().checked_div(width).unwrap_or(0));
+        with_slice(k, |k| {
+            with_slice(v, |v| {
+                let k = KvRows { data: KvData::F32(k), layout: KvLayout::Rows, rows: k_rows, width };
+                let v = KvRows { data: KvData::F32(v), layout: KvLayout::Rows, rows: v_rows, width };
+                self.attend(spec, q, k, v, mask)
+            })
+        })??
+    }
+
+    /// As [`Self::attend_tensors`], of keys and values in any form.
+    fn attend(
+        &self,
+        spec: &AttentionSpec,
+        q: &Tensor,
+        k: KvRows<'_>,
+        v: KvRows<'_>,
+        mask: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let (s, t) = (q.elem_count() / (spec.heads * spec.head_dim), k.rows);
         let mask = mask.map(|m| self.mask(m, spec.heads, s, t)).transpose()?;
         let mask = mask.as_ref().map(|(values, per_head)| AttentionMask { values, per_head: *per_head });
         self.map(q, |q, out| Ok(attend(spec, q, s, k, v, mask, out, self.team)))
@@ -292,7 +311,7 @@ impl Run<'_> {
                 other => other.cloned(),
             };
             let (q, k, v) = (one(q)?, one(k)?, one(v)?);
-            let y = with_slice(&k, |k| with_slice(&v, |v| self.attend(spec, &q, k, v, mask.as_ref())))???;
+            let y = self.attend_tensors(spec, &q, &k, &v, mask.as_ref())?;
             texts.push(y.transpose(0, 1)?);
         }
         if texts.is_empty() {

@@ -3,7 +3,7 @@
 use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::{self, Interpreter};
-use crate::kernels::Team;
+use crate::kernels::{KvEncoding, Team};
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
 use std::collections::HashMap;
@@ -35,6 +35,8 @@ pub enum CacheType {
     F32,
     /// Half precision.
     F16,
+    /// 8 bits, with a scale for each 32 values of a row; the reference stays exact.
+    Q8,
 }
 
 /// How the CPU engine walks a plan. Results are the same.
@@ -113,7 +115,7 @@ pub struct Program {
     /// One token that follows others: every row is the last one.
     one: Option<Arc<Loaded>>,
     pub(crate) options: ProgramOptions,
-    pub(crate) half_cache: bool,
+    pub(crate) cache: KvEncoding,
     pub(crate) team: Team,
     one_token: Vec<String>,
     pub(crate) host: Option<Arc<dyn HostFunctions>>,
@@ -131,12 +133,13 @@ impl Program {
         let last = last.map(|v| load(v.plan)).transpose()?.unwrap_or_else(|| all.clone());
         let one = one.map(|v| load(v.plan)).transpose()?;
         let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
-        let half_cache = options.engine != Engine::Reference
-            && match options.cache {
-                CacheType::Auto => blocks,
-                CacheType::F32 => false,
-                CacheType::F16 => true,
-            };
+        let cache = match options.cache {
+            _ if options.engine == Engine::Reference => KvEncoding::F32,
+            CacheType::Auto if blocks => KvEncoding::F16,
+            CacheType::Auto | CacheType::F32 => KvEncoding::F32,
+            CacheType::F16 => KvEncoding::F16,
+            CacheType::Q8 => KvEncoding::Q8,
+        };
         let team = match options.threads {
             0 => Team::with_default_threads(),
             n => Team::new(n),
@@ -146,7 +149,7 @@ impl Program {
             true => passes::token_inputs(graph.graph()),
             false => Vec::new(),
         };
-        Ok(Program { compiled, all, last, one, options, half_cache, team, one_token, host: None })
+        Ok(Program { compiled, all, last, one, options, cache, team, one_token, host: None })
     }
 
     /// The program with the functions that its graph may call by `HostCall`.
@@ -192,9 +195,9 @@ impl Program {
         &self.options
     }
 
-    /// Whether sessions hold the rows of caches in half precision.
+    /// Whether sessions round the rows of caches to half precision or less.
     pub fn half_cache(&self) -> bool {
-        self.half_cache
+        self.cache != KvEncoding::F32
     }
 
     /// Whether plans run whole where they can.

@@ -43,7 +43,7 @@ pub struct Session {
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
-        let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
+        let caches = vec![Cache::new(program.cache); program.plan().caches as usize];
         let (fixed, sizes, logits) = Default::default();
         let (random, runner) = (RandomState::default(), Runner::default());
         Session { program, caches, past: 0, random, fixed, runner, sizes, logits }

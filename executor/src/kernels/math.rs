@@ -16,13 +16,6 @@ pub(super) fn add_lanes(lanes: [f32; LANES]) -> f32 {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-/// As [`add_lanes`], in double precision.
-#[inline(always)]
-pub(super) fn add_lanes_f64(lanes: [f64; LANES]) -> f64 {
-    let [a, b, c, d, e, f, g, h] = lanes;
-    ((a + e) + (c + g)) + ((b + f) + (d + h))
-}
-
 /// Above, `eˣ` is infinite; below, zero.
 const HIGH: f32 = 89.0;
 const LOW: f32 = -104.5;
@@ -177,7 +170,7 @@ mod tests {
     fn kernels_exp_is_accurate_and_total() {
         for exp in [exp, exp_fused] {
             let mut worst = 0.0_f64;
-            for i in (-87_000..88_700).step_by(7) {
+            for i in -87_000..88_700 {
                 let x = i as f32 / 1000.0;
                 let want = f64::from(x).exp();
                 worst = worst.max((f64::from(exp(x)) - want).abs() / want);
@@ -190,23 +183,6 @@ mod tests {
             assert!(exp(-100.0) > 0.0);
             assert!(exp(f32::NAN).is_nan());
         }
-    }
-
-    #[test]
-    fn kernels_exp_of_every_thousandth_is_accurate() {
-        let mut worst = 0.0_f64;
-        for i in -87_000..88_700 {
-            let x = i as f32 / 1000.0;
-            let want = f64::from(x).exp();
-            worst = worst.max((f64::from(exp(x)) - want).abs() / want);
-        }
-        assert!(worst < 2.5e-7, "{worst}");
-        assert_eq!(exp(0.0), 1.0);
-        assert_eq!(exp(f32::NEG_INFINITY), 0.0);
-        assert_eq!(exp(-1e30), 0.0);
-        assert_eq!(exp(f32::INFINITY), f32::INFINITY);
-        assert!(exp(-100.0) > 0.0);
-        assert!(exp(f32::NAN).is_nan());
     }
 
     #[test]

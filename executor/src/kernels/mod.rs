@@ -45,8 +45,11 @@ pub use disjoint::Disjoint;
 pub use embed::{dequantize_row, gather_rows};
 pub use error::KernelError;
 pub use matmul::{Activations, matmul, matmul_f32, matmul_quantized};
-pub use norm::{layer_norm, rms_norm};
-pub use rope::{RopeLayout, rope};
+pub use norm::{
+    layer_norm, layer_norm_row, rms_norm, rms_norm_heads, rms_norm_row, skip_layer_norm_row, skip_rms_factor,
+    skip_rms_norm_row,
+};
+pub use rope::{RopeLayout, RopeTable, rope, turn_heads};
 pub use softmax::softmax;
 pub use team::Team;
 pub use weights::WeightRows;

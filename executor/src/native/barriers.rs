@@ -207,7 +207,7 @@ mod tests {
         let (k, q, out) = (place_at(0, 64, false), place_at(64, 64, false), place_at(128, 64, false));
         let k = Source::Place(k);
         let append = |cache| {
-            Work::Append(Append { cache, k: k.clone(), v: k.clone(), k_width: 16, v_width: 16, rows: 4, turn: None })
+            Work::Append(Append { cache, k: k.clone(), v: k.clone(), widths: [16, 16], rows: 4, turn: None })
         };
         let spec = crate::kernels::AttentionSpec {
             heads: 1,

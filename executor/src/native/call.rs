@@ -2,11 +2,12 @@
 
 use super::memory::Place;
 use crate::kernels::activation::Activation;
-use crate::kernels::{AttentionSpec, RopeLayout};
+use crate::kernels::{AttentionSpec, RopeLayout, RopeTable};
 use crate::weights::Weight;
 use candle_core::Tensor;
 use std::sync::Arc;
 use tallow_ir::Op;
+use tallow_ir::rope::Angles;
 
 /// One instruction.
 #[derive(Debug)]
@@ -173,8 +174,8 @@ pub(super) struct Append {
     pub cache: usize,
     pub k: Source,
     pub v: Source,
-    pub k_width: usize,
-    pub v_width: usize,
+    /// Lengths of rows of keys and of values.
+    pub widths: [usize; 2],
     pub rows: usize,
     /// What is done to heads of keys, and of queries.
     pub turn: Option<Turn>,
@@ -205,19 +206,15 @@ pub(super) struct Attend {
     pub counter: usize,
 }
 
-/// The angles of one rotary embedding in a call.
+/// The angles of one rotary embedding.
 #[derive(Clone, Debug)]
-pub(super) struct RopeTable {
+pub(super) struct Turning {
     pub op: Op,
-    /// Elements of a head that turn.
-    pub turning: usize,
     /// Whether frequencies change with the length of the text.
     pub by_length: bool,
-    pub frequencies: Vec<f32>,
-    pub factor: f32,
-    /// `[rows, turning / 2]`.
-    pub cos: Vec<f32>,
-    pub sin: Vec<f32>,
+    pub angles: Angles,
+    /// Those of the tokens of a call.
+    pub table: RopeTable,
 }
 
 /// Instructions that run in one call of the team, or a step that has none and runs by itself.

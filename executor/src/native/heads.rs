@@ -1,22 +1,11 @@
 //! What one thread does of attention and of what prepares it.
 
-use super::call::{Append, Attend, Call, Grid, Heads, Rope, RopeTable, Source, Turn};
+use super::call::{Append, Attend, Call, Grid, Heads, Rope, Source};
 use super::memory::{Hand, Place};
 use super::work::{Step, Working, read, read_all, share_rows};
 use crate::cache::Part;
-use crate::kernels::{AttentionCall, AttentionScratch};
-use crate::kernels::norm::rms_row;
-use crate::kernels::rope::turn;
-use std::ops::Range;
+use crate::kernels::{AttentionCall, AttentionScratch, RopeLayout, turn_heads};
 use std::sync::atomic::Ordering;
-
-impl RopeTable {
-    /// Turns a head of row `row`.
-    fn turn(&self, rope: Rope, row: usize, head: &mut [f32]) {
-        let pairs = row * self.frequencies.len()..(row + 1) * self.frequencies.len();
-        turn(head, rope.layout, &self.cos[pairs.clone()], &self.sin[pairs]);
-    }
-}
 
 impl Step<'_> {
     /// Rotary embedding of heads.
@@ -32,74 +21,53 @@ impl Step<'_> {
         scratch: &mut Working,
     ) {
         let width = heads.count * heads.width;
+        let room = &mut scratch.row[..width];
         for row in share_rows(hand, out.own, Grid { rows, width }) {
-            for head in heads_of(row, heads) {
-                let room = &mut scratch.row[..heads.width];
-                room.copy_from_slice(read(hand, x, head.clone()));
-                self.tables[rope.table].turn(rope, row, room);
-                hand.write(out, head).copy_from_slice(room);
-            }
+            let range = row * width..(row + 1) * width;
+            room.copy_from_slice(read(hand, x, range.clone()));
+            self.turn(room, heads.width, None, Some(rope), row);
+            hand.write(out, range).copy_from_slice(room);
         }
+    }
+
+    /// Normalises and turns the heads of a row.
+    fn turn(&self, row: &mut [f32], width: usize, norm: Option<(&[f32], f32)>, rope: Option<Rope>, token: usize) {
+        let (layout, (cos, sin)) = match rope {
+            Some(rope) => (rope.layout, self.tables[rope.table].table.token(token)),
+            None => (RopeLayout::HalfSplit, (&[][..], &[][..])),
+        };
+        turn_heads(row, width, norm, layout, cos, sin);
     }
 
     /// Normalises and turns queries, each thread its share; keys and values for the cache are the work of the first one.
     pub fn append(&self, call: &Call, hand: &Hand<'_>, append: &Append, scratch: &mut Working) {
-        let Append { cache, k, v, k_width, v_width, rows, turn } = append;
+        let Append { cache, k, v, widths: [k_width, v_width], rows, turn } = append;
         if let Some(turn) = turn {
-            let grid = Grid { rows: *rows, width: turn.q_heads.count * turn.q_heads.width };
-            for row in share_rows(hand, turn.out.own, grid) {
-                for head in heads_of(row, turn.q_heads) {
-                    let room = &mut scratch.row[..turn.q_heads.width];
-                    let gain = turn.norm.as_ref().map(|(q, _, eps)| (q, *eps));
-                    self.turn_head(hand, turn, &turn.q, head.clone(), row, gain, room);
-                    hand.write(turn.out, head).copy_from_slice(room);
-                }
+            let heads = turn.q_heads;
+            let width = heads.count * heads.width;
+            let room = &mut scratch.row[..width];
+            for row in share_rows(hand, turn.out.own, Grid { rows: *rows, width }) {
+                let range = row * width..(row + 1) * width;
+                room.copy_from_slice(read(hand, &turn.q, range.clone()));
+                let norm = turn.norm.as_ref().map(|(q, _, eps)| (read_all(hand, q), *eps));
+                self.turn(room, heads.width, norm, turn.rope, row);
+                hand.write(turn.out, range).copy_from_slice(room);
             }
         }
         if hand.member.index != 0 {
             return;
         }
-        let cache = hand.cache_mut(*cache);
-        let keys = &mut scratch.row[..rows * k_width];
-        match turn {
-            None => keys.copy_from_slice(read(hand, k, 0..rows * k_width)),
-            Some(turn) => {
-                for row in 0..*rows {
-                    for head in heads_of(row, turn.k_heads) {
-                        let gain = turn.norm.as_ref().map(|(_, k, eps)| (k, *eps));
-                        self.turn_head(hand, turn, k, head.clone(), row, gain, &mut keys[head]);
-                    }
-                }
+        let room = &mut scratch.row[..*k_width];
+        for row in 0..*rows {
+            room.copy_from_slice(read(hand, k, row * k_width..(row + 1) * k_width));
+            if let Some(turn) = turn {
+                let norm = turn.norm.as_ref().map(|(_, k, eps)| (read_all(hand, k), *eps));
+                self.turn(room, turn.k_heads.width, norm, turn.rope, row);
             }
-        }
-        if let Err(cause) = cache.append_rows(Part::Key, keys, *k_width, self.tokens) {
-            self.fail(call, cause);
-        }
-        let values = read(hand, v, 0..rows * v_width);
-        if let Err(cause) = cache.append_rows(Part::Value, values, *v_width, self.tokens) {
-            self.fail(call, cause);
-        }
-    }
-
-    /// One head, normalised and turned.
-    #[allow(clippy::too_many_arguments)]
-    fn turn_head(
-        &self,
-        hand: &Hand<'_>,
-        turn: &Turn,
-        x: &Source,
-        head: Range<usize>,
-        row: usize,
-        gain: Option<(&Source, f32)>,
-        room: &mut [f32],
-    ) {
-        let values = read(hand, x, head);
-        match gain {
-            None => room.copy_from_slice(values),
-            Some((gain, eps)) => rms_row(values, read_all(hand, gain), eps, room),
-        }
-        if let Some(rope) = turn.rope {
-            self.tables[rope.table].turn(rope, row, room);
+            let values = read(hand, v, row * v_width..(row + 1) * v_width);
+            if !hand.write_cache(*cache, self.past + row, room, values) {
+                return self.fail(call, "the cache holds no numbers");
+            }
         }
     }
 
@@ -123,10 +91,4 @@ impl Step<'_> {
             hand.attend(*out, &items, item, scratch, self.attention);
         }
     }
-}
-
-/// The elements of each head of a row.
-fn heads_of(row: usize, heads: Heads) -> impl Iterator<Item = Range<usize>> {
-    let first = row * heads.count;
-    (first..first + heads.count).map(move |head| head * heads.width..(head + 1) * heads.width)
 }

@@ -224,13 +224,19 @@ impl<'a> Hand<'a> {
         unsafe { &*self.shared.caches.add(index) }
     }
 
-    /// A cache, to be written.
-    #[allow(clippy::mut_from_ref, reason = "as `write`")]
-    pub fn cache_mut(&self, index: usize) -> &mut Cache {
+    /// Writes the keys and the values of a row of a cache, which is there already; `false` where it holds no numbers.
+    pub fn write_cache(&self, index: usize, row: usize, keys: &[f32], values: &[f32]) -> bool {
         assert!(index < self.shared.cache_count, "a step names caches of its session");
         self.note_other(super::races::CACHES, index..index + 1, true);
-        // SAFETY: as above, and nobody else touches it.
-        unsafe { &mut *self.shared.caches.add(index) }
+        // SAFETY: inside the borrowed slice, and nobody else touches it, by the promise of `Shared::of_schedule`.
+        let cache = unsafe { &mut *self.shared.caches.add(index) };
+        let Some([to_keys, to_values]) = cache.writers() else { return false };
+        // SAFETY: as above.
+        unsafe {
+            to_keys.write_row(row, keys);
+            to_values.write_row(row, values);
+        }
+        true
     }
 
     /// Quantised rows.

@@ -4,7 +4,7 @@ use super::call::{After, Call, Codes, Grid, Matrix, Part, Product, Work};
 use super::memory::Hand;
 use super::work::{Step, Working, read, read_all};
 use crate::error::Result;
-use crate::kernels::activation::{apply, multiply};
+use crate::kernels::activation::{activate_row, gate_in_place};
 use crate::kernels::disjoint::Disjoint;
 use crate::kernels::matmul::{ExactRows, exact_part};
 use crate::kernels::packed::{self, PANEL, Quantized, Target};
@@ -93,8 +93,7 @@ impl Step<'_> {
                     if let Some(bias) = &up.bias {
                         add(second, read(hand, bias, columns.clone()));
                     }
-                    apply(kind, values);
-                    multiply(values, second);
+                    gate_in_place(kind, values, second);
                 });
                 continue;
             }
@@ -105,7 +104,7 @@ impl Step<'_> {
                     self.multiply(call, hand, &x, part, from..to, None, room);
                     let activate = |values: &mut [f32], _| {
                         if let After::Activate(kind) = product.after {
-                            apply(kind, values);
+                            activate_row(kind, values);
                         }
                     };
                     if part.bias.is_some() || product.after != After::Done {

@@ -1,12 +1,13 @@
 //! Walking the instructions of a schedule.
 
-use super::call::{Call, RopeTable, Segment, Work};
+use super::call::{Call, Segment, Turning, Work};
 use super::memory::{Block, Codes, Hand, Place, Shared};
 use super::schedule::{Location, Schedule};
 use super::work::{Scratch, Step};
 use crate::cache::Cache;
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::Frame;
+use crate::interpreter::layout::operand;
 use crate::kernels::packed::Quantized;
 use crate::kernels::{AttentionShared, KernelError};
 use crate::program::{Loaded, Program};
@@ -103,7 +104,7 @@ impl Runner {
         };
         self.ids.clear();
         self.ids.push(id);
-        let done = match self.begin(&mut schedule, order, frame.length) {
+        let done = match self.begin(&mut schedule, order, frame) {
             Ok(()) => self.team(&schedule, &schedule.calls, order, frame.caches),
             Err(e) => Err(e),
         };
@@ -154,7 +155,7 @@ impl Runner {
     }
 
     /// Makes room, and fills what depends on the position.
-    fn begin(&mut self, schedule: &mut Schedule, order: &Order<'_>, length: usize) -> Result<()> {
+    fn begin(&mut self, schedule: &mut Schedule, order: &Order<'_>, frame: &mut Frame<'_>) -> Result<()> {
         self.block.grow(schedule.block);
         let threads = order.program.team.threads();
         if self.own.len() < threads {
@@ -174,15 +175,25 @@ impl Runner {
             self.counters.resize_with(schedule.counters, AtomicUsize::default);
         }
         for table in &mut schedule.tables {
-            fill(table, order.past, schedule.tokens, length);
+            fill(table, order.past, schedule.tokens, frame.length);
         }
         for call in &schedule.calls {
             call.work.pack(team)?;
-            if let Work::Attend(attend) = &call.work
-                && attend.rows <= FEW
-            {
+            match &call.work {
                 // In steps, so that not every token makes more room.
-                self.attention.reserve(&attend.spec, (order.past + attend.rows).next_multiple_of(KEYS));
+                Work::Attend(attend) if attend.rows <= FEW => {
+                    self.attention.reserve(&attend.spec, (order.past + attend.rows).next_multiple_of(KEYS));
+                }
+                Work::Append(append) => {
+                    let cache = &mut frame.caches[append.cache];
+                    let first = cache.extend(append.widths, append.rows);
+                    match first {
+                        Ok(first) if first == order.past => {}
+                        Ok(first) => return Err(fault(order, call, format!("{first} cached rows, not {}", order.past))),
+                        Err(cause) => return Err(fault(order, call, cause)),
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -195,7 +206,7 @@ impl Runner {
         given: &[Tensor],
         frame: &mut Frame<'_>,
     ) -> Result<Vec<(String, Tensor)>> {
-        self.begin(schedule, order, frame.length)?;
+        self.begin(schedule, order, frame)?;
         let plan = &order.loaded.plan;
         self.values.resize(plan.buffers as usize, None);
         for (input, tensor) in plan.inputs.iter().zip(given) {
@@ -313,7 +324,7 @@ impl Runner {
             tables: &schedule.tables,
             counters: &self.counters,
             attention: &self.attention,
-            tokens: schedule.tokens,
+            past: order.past,
             team: &order.program.team,
             failed: Mutex::new(None),
         };
@@ -331,31 +342,25 @@ impl Runner {
         });
         match step.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             None => Ok(()),
-            Some((at, cause)) => {
-                let step = &order.loaded.plan.steps[at];
-                Err(ExecutorError::Operand { op: step.op.name(), place: step.name.clone(), cause })
-            }
+            Some((at, cause)) => Err(operand(&order.loaded.plan.steps[at], cause)),
         }
     }
 }
 
-/// Fills a table for `tokens` positions that follow `past`, as [`crate::interpreter::rope::table`] does.
-fn fill(table: &mut RopeTable, past: usize, tokens: usize, length: usize) {
-    if table.by_length {
+/// An error of an instruction.
+fn fault(order: &Order<'_>, call: &Call, cause: String) -> ExecutorError {
+    operand(&order.loaded.plan.steps[call.step], cause)
+}
+
+/// Fills a table for `tokens` positions that follow `past`.
+fn fill(turning: &mut Turning, past: usize, tokens: usize, length: usize) {
+    if turning.by_length {
         let reach = length.max(past + tokens) as u64;
-        if let Some(angles) = tallow_ir::rope::angles(&table.op, reach) {
-            (table.frequencies, table.factor) = (angles.frequencies, angles.factor);
+        if let Some(angles) = tallow_ir::rope::angles(&turning.op, reach) {
+            turning.angles = angles;
         }
     }
-    table.cos.clear();
-    table.sin.clear();
-    for position in past..past + tokens {
-        for &f in &table.frequencies {
-            let angle = position as f32 * f;
-            table.cos.push(angle.cos() * table.factor);
-            table.sin.push(angle.sin() * table.factor);
-        }
-    }
+    turning.table.prepare(&turning.angles.frequencies, turning.angles.factor, past as i64, tokens);
 }
 
 /// An error of a kernel outside any step.

@@ -1,7 +1,7 @@
 //! Making the instructions of a plan, for given sizes.
 
 use super::barriers;
-use super::call::{Attend, Call, Grid, RopeTable, Segment, Work};
+use super::call::{Attend, Call, Grid, Segment, Turning, Work};
 use super::lower::{Lowered, Lowering};
 use super::memory::Place;
 use crate::cache::Part;
@@ -43,7 +43,7 @@ pub(crate) struct Schedule {
     /// Elements of the block that threads share, and of each thread's own.
     pub(super) block: usize,
     pub(super) own: usize,
-    pub(super) tables: Vec<RopeTable>,
+    pub(super) tables: Vec<Turning>,
     /// Quantised operands that threads share.
     pub(super) codes: Vec<Grid>,
     /// The longest row that a thread quantises for itself.

@@ -1,12 +1,12 @@
 //! What one thread does of an instruction.
 
-use super::call::{Call, Codes, Grid, Norm, Pair, Prepare, RopeTable, Source, Work};
+use super::call::{Call, Codes, Grid, Norm, Pair, Prepare, Source, Turning, Work};
 use super::memory::{Block, Hand, Place, quantize_one};
 use super::run::kernel;
 use super::schedule::Schedule;
 use crate::error::Result;
-use crate::kernels::activation::{apply, multiply};
-use crate::kernels::norm::{layer_row, rms_row};
+use crate::kernels::activation::{activate_row, gate_in_place};
+use crate::kernels::norm::{layer_norm_row, rms_norm_row};
 use crate::kernels::packed::{self, Quantized};
 use crate::kernels::{AttentionScratch, AttentionShared, Team, dequantize_row};
 use crate::weights::Weight;
@@ -53,8 +53,11 @@ impl Scratch {
         for call in &schedule.calls {
             match &call.work {
                 Work::Norm { grid, .. } | Work::Prepare(Prepare { grid, .. }) => grow(row, grid.width),
-                Work::Rope { heads, .. } => grow(row, heads.width),
-                Work::Append(append) => grow(row, append.rows * append.k_width.max(append.v_width)),
+                Work::Rope { heads, .. } => grow(row, heads.count * heads.width),
+                Work::Append(append) => {
+                    let queries = append.turn.as_ref().map_or(0, |t| t.q_heads.count * t.q_heads.width);
+                    grow(row, append.widths[0].max(queries));
+                }
                 Work::Attend(attend) => attention.reserve(&attend.spec),
                 Work::Product(p) => {
                     if p.codes.is_some() {
@@ -76,11 +79,12 @@ impl Scratch {
 /// One step of a session, as all its threads see it.
 pub(super) struct Step<'a> {
     pub ids: &'a [u32],
-    pub tables: &'a [RopeTable],
+    pub tables: &'a [Turning],
     pub counters: &'a [AtomicUsize],
     /// What threads that share the keys of one attention leave for each other.
     pub attention: &'a AttentionShared,
-    pub tokens: usize,
+    /// Tokens in the cache before the step.
+    pub past: usize,
     pub team: &'a Team,
     /// The first error, with its step.
     pub failed: Mutex<Option<(usize, String)>>,
@@ -158,12 +162,11 @@ impl Step<'_> {
                 });
             }
             Work::Activate { kind, x, grid, out } => {
-                each(hand, &mut scratch.row, x, *grid, *out, |values, _| apply(*kind, values));
+                each(hand, &mut scratch.row, x, *grid, *out, |values, _| activate_row(*kind, values));
             }
             Work::Gate { kind, gate, up, grid, out } => {
                 each(hand, &mut scratch.row, gate, *grid, *out, |values, range| {
-                    apply(*kind, values);
-                    multiply(values, read(hand, up, range));
+                    gate_in_place(*kind, values, read(hand, up, range));
                 });
             }
             Work::Copy { x, grid, out } => each(hand, &mut scratch.row, x, *grid, *out, |_, _| {}),
@@ -206,7 +209,7 @@ impl Step<'_> {
                 None => source,
                 Some((gain, eps)) => {
                     let room = &mut room[..grid.width];
-                    rms_row(source, read_all(hand, gain), *eps, room);
+                    rms_norm_row(source, read_all(hand, gain), *eps, room);
                     room
                 }
             };
@@ -229,9 +232,9 @@ fn norm_rows(hand: &Hand<'_>, room: &mut [f32], x: &Source, norm: &Norm, grid: G
         let range = row * grid.width..(row + 1) * grid.width;
         let x = read(hand, x, range.clone());
         match norm {
-            Norm::Rms { gain, eps } => rms_row(x, read_all(hand, gain), *eps, room),
+            Norm::Rms { gain, eps } => rms_norm_row(x, read_all(hand, gain), *eps, room),
             Norm::Layer { gain, bias, eps } => {
-                layer_row(x, read_all(hand, gain), Some(read_all(hand, bias)), *eps, room);
+                layer_norm_row(x, read_all(hand, gain), Some(read_all(hand, bias)), *eps, room);
             }
         }
         hand.write(out, range).copy_from_slice(room);

@@ -111,7 +111,15 @@ pub(super) unsafe fn product<V: Lanes, E: Element, const M_STEP: usize, const K_
 /// As there.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn strip<V: Lanes, E: Element, const M: usize, const N: usize, const MS: usize, const KS: usize, const ADD: bool>(
+unsafe fn strip<
+    V: Lanes,
+    E: Element,
+    const M: usize,
+    const N: usize,
+    const MS: usize,
+    const KS: usize,
+    const ADD: bool,
+>(
     a: *const f32,
     b: Block<E>,
     count: usize,
@@ -138,7 +146,15 @@ unsafe fn strip<V: Lanes, E: Element, const M: usize, const N: usize, const MS: 
 /// As there.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn tile<V: Lanes, E: Element, const M: usize, const N: usize, const MS: usize, const KS: usize, const ADD: bool>(
+unsafe fn tile<
+    V: Lanes,
+    E: Element,
+    const M: usize,
+    const N: usize,
+    const MS: usize,
+    const KS: usize,
+    const ADD: bool,
+>(
     a: *const f32,
     b: *const E,
     row: usize,

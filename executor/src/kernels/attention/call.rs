@@ -512,7 +512,8 @@ unsafe fn join<V: Lanes>(
         }
         // The factor of the side with the larger score is one.
         let distance = |x: f32| super::super::math::exp_of(V::splat(x)).largest();
-        let (keep, take) = if found_top > top { (distance(top - found_top), 1.0) } else { (1.0, distance(found_top - top)) };
+        let (keep, take) =
+            if found_top > top { (distance(top - found_top), 1.0) } else { (1.0, distance(found_top - top)) };
         *total = (if found_top > top { found_top } else { top }, found_sum.mul_add(take, sum * keep));
         merge::<V>(sums, keep, values, take, vectors);
     }

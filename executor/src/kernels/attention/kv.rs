@@ -179,7 +179,7 @@ impl Lines {
 }
 
 /// Owned rows of keys or of values.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct KvStore {
     encoding: KvEncoding,
     layout: KvLayout,
@@ -189,6 +189,13 @@ pub struct KvStore {
     room: usize,
     numbers: Lines,
     scales: Lines,
+}
+
+impl Clone for KvStore {
+    fn clone(&self) -> Self {
+        // The copy has no more room than it needs.
+        Self { numbers: self.numbers.clone(), scales: self.scales.clone(), room: 0, ..*self }
+    }
 }
 
 impl KvStore {
@@ -226,8 +233,8 @@ impl KvStore {
     /// Bytes of the rows held.
     pub fn bytes(&self) -> usize {
         // Of the rows themselves: what a block of keys has left is no part of them.
-        let (numbers, scales) = Self { layout: KvLayout::Rows, ..Self::new(self.encoding, self.layout, self.width) }
-            .sizes(self.rows);
+        let (numbers, scales) =
+            Self { layout: KvLayout::Rows, ..Self::new(self.encoding, self.layout, self.width) }.sizes(self.rows);
         numbers + scales
     }
 
@@ -335,10 +342,55 @@ impl KvWriter<'_> {
         if self.width == 0 {
             return;
         }
-        for (row, values) in (first..).zip(rows.chunks_exact(self.width)) {
+        let mut at = 0;
+        let count = rows.len() / self.width;
+        while at < count {
+            let values = &rows[at * self.width..];
+            let whole = self.layout == KvLayout::Lanes && (first + at).is_multiple_of(BLOCK) && count - at >= BLOCK;
             // SAFETY: the caller's promise.
-            unsafe { self.write_row(row, values) };
+            at += unsafe {
+                match &self.data {
+                    WriterData::F32(out) if whole => {
+                        self.write_block(out, first + at, values, <[f32]>::copy_from_slice)
+                    }
+                    WriterData::F16(out) if whole => {
+                        self.write_block(out, first + at, values, HalfFloatSliceExt::convert_from_f32_slice)
+                    }
+                    _ => {
+                        self.write_row(first + at, &values[..self.width]);
+                        1
+                    }
+                }
+            };
         }
+    }
+
+    /// Writes a whole block of keys, converted by `f`; returns how many.
+    ///
+    /// # Safety
+    /// As [`KvWriter::write`].
+    unsafe fn write_block<T>(
+        &self,
+        out: &Disjoint<'_, T>,
+        first: usize,
+        rows: &[f32],
+        f: impl Fn(&mut [T], &[f32]),
+    ) -> usize {
+        assert!(first + BLOCK <= self.rows, "rows of the cache");
+        let mut turned = [0.0; SCALED * BLOCK];
+        for column in (0..self.width).step_by(SCALED) {
+            let columns = SCALED.min(self.width - column);
+            let turned = &mut turned[..columns * BLOCK];
+            for (lane, row) in rows.chunks_exact(self.width).take(BLOCK).enumerate() {
+                for (to, &x) in turned[lane..].iter_mut().step_by(BLOCK).zip(&row[column..column + columns]) {
+                    *to = x;
+                }
+            }
+            let at = self.layout.at(first, column, self.width);
+            // SAFETY: the elements of these columns of the block, whose rows the caller alone writes.
+            f(unsafe { out.part(at..at + turned.len()) }, turned);
+        }
+        BLOCK
     }
 
     /// Writes one row.
@@ -456,7 +508,10 @@ mod tests {
                         KvEncoding::F16 => 0.5 / 1024.0,
                         KvEncoding::Q8 => 0.51 / 127.0,
                     };
-                    assert!(back.iter().zip(&rows).all(|(a, b)| (a - b).abs() <= bound), "{width} {layout:?} {encoding:?}");
+                    assert!(
+                        back.iter().zip(&rows).all(|(a, b)| (a - b).abs() <= bound),
+                        "{width} {layout:?} {encoding:?}"
+                    );
                     store.truncate(18);
                     store.overwrite(3, &rows[..2 * width]);
                     let back = store.view().to_rows();

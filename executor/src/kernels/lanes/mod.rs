@@ -106,7 +106,8 @@ mod tests {
     use super::*;
 
     fn numbers() -> Vec<[f32; WIDTH]> {
-        let odd = [0.0, -0.0, 1.0, -1.5, 1e-40, -1e-44, 3e38, -3e38, 65504.0, 65520.0, 6e-8, 2e-8, 0.1, -7.3, 1e-5, 88.0];
+        let odd =
+            [0.0, -0.0, 1.0, -1.5, 1e-40, -1e-44, 3e38, -3e38, 65504.0, 65520.0, 6e-8, 2e-8, 0.1, -7.3, 1e-5, 88.0];
         let mut state = 1_u32;
         let mut all = vec![odd];
         for _ in 0..200 {
@@ -166,7 +167,9 @@ mod tests {
             assert!(want.len() > 50_000);
             #[cfg(target_arch = "x86_64")]
             {
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+                if is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
                 {
                     assert!(all::<Avx2>() == want);
                 }

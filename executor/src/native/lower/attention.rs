@@ -1,13 +1,13 @@
 //! Instructions of attention, of the cache, and of rotary embedding.
 
-use super::super::call::{Append, Attend, Heads, Rope, RopeTable, Source, Turn, Work};
+use super::super::call::{Append, Attend, Heads, Rope, Source, Turn, Turning, Work};
 use super::super::memory::Place;
 use super::super::schedule::Location;
 use super::{Extra, Lowering};
 use crate::cache::Part;
 use crate::cpu::spec;
 use crate::error::Result;
-use crate::kernels::RopeLayout;
+use crate::kernels::{RopeLayout, RopeTable};
 use tallow_compiler::{Buffer, Step};
 use tallow_ir::Op;
 use tallow_ir::ops::{CachedParts, Scaling};
@@ -37,20 +37,12 @@ impl Lowering<'_> {
         let table = match known {
             Some(table) => table,
             None => {
-                let angles = tallow_ir::rope::angles(op, 1)?;
-                self.tables.push(RopeTable {
-                    op: op.clone(),
-                    turning: 2 * angles.frequencies.len(),
-                    by_length,
-                    frequencies: angles.frequencies,
-                    factor: angles.factor,
-                    cos: Vec::new(),
-                    sin: Vec::new(),
-                });
+                let (op, angles) = (op.clone(), tallow_ir::rope::angles(op, 1)?);
+                self.tables.push(Turning { op, by_length, angles, table: RopeTable::default() });
                 self.tables.len() - 1
             }
         };
-        (self.tables[table].turning <= width).then_some(Rope { table, layout })
+        (2 * self.tables[table].angles.frequencies.len() <= width).then_some(Rope { table, layout })
     }
 
     /// Rotary embedding by itself.
@@ -79,7 +71,7 @@ impl Lowering<'_> {
             self.locations[buffer.0 as usize] = Location::Cache(cache, part);
         }
         let cache = cache as usize;
-        self.works.push((at, Work::Append(Append { cache, k, v, k_width, v_width, rows, turn: None })));
+        self.works.push((at, Work::Append(Append { cache, k, v, widths: [k_width, v_width], rows, turn: None })));
         Ok(Some(()))
     }
 
@@ -172,7 +164,7 @@ impl Lowering<'_> {
             queries = out;
             Turn { q, q_heads: heads_of(heads), k_heads: heads_of(kv_heads), out, norm, rope }
         });
-        let work = Work::Append(Append { cache: cache as usize, k, v, k_width, v_width, rows, turn });
+        let work = Work::Append(Append { cache: cache as usize, k, v, widths: [k_width, v_width], rows, turn });
         self.works.push((at, work));
         Ok(self.attend(at, step, &parts.attention, queries, cache, rows, q_width))
     }

@@ -3,7 +3,7 @@
 mod attention;
 mod matrix;
 
-use super::call::{Codes, Grid, Norm, Pair, RopeTable, Source, Work};
+use super::call::{Codes, Grid, Norm, Pair, Source, Turning, Work};
 use super::memory::{LINE, Place};
 use super::schedule::Location;
 use crate::cpu::activation;
@@ -44,7 +44,7 @@ pub(super) struct Lowering<'a> {
     pub works: Vec<(usize, Work)>,
     /// Buffers that must be copied to a place before the segment that is being made.
     pub imports: Vec<(u32, Place)>,
-    pub tables: Vec<RopeTable>,
+    pub tables: Vec<Turning>,
     /// Sizes of the quantised operands that all threads share.
     pub codes: Vec<Grid>,
     /// The longest row that a thread quantises for itself.
