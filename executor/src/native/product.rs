@@ -185,7 +185,7 @@ struct Output<'a> {
 
 impl<'a> Output<'a> {
     fn target(&self) -> Target<'a> {
-        Target::new(self.y, self.stride, self.first)
+        Target::from_column(self.y, self.stride, self.first)
     }
 }
 

@@ -131,7 +131,7 @@ fn quantized_on(isa: Isa, x: &Activations, w: &WeightRows<'_>, y: &mut [f32], te
     let step = chunk_rows(x.m(), w.rows(), w.row_bytes(), team);
     team.run_chunks(w.rows(), step, |range| match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Avx512 | Isa::Amx => avx2::block_range(x, w, range, &y),
+        isa if isa >= Isa::Avx2 => avx2::block_range(x, w, range, &y),
         _ => block::range(x, w, range, &y),
     });
     Ok(())
@@ -163,7 +163,7 @@ pub(crate) fn exact_part(x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, t
 fn part_on(isa: Isa, x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, target: Target<'_>) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Avx512 | Isa::Amx => avx2::exact_range(x, rows, range, target),
+        isa if isa >= Isa::Avx2 => avx2::exact_range(x, rows, range, target),
         _ => exact::range(x, rows, range, target),
     }
 }
