@@ -23,7 +23,8 @@ pub(super) const LINE: usize = 16;
 
 /// A cache line of numbers.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
+#[allow(dead_code, reason = "seen as its elements")]
 struct Line([f32; LINE]);
 
 /// Numbers that begin at a cache line. The memory grows and is used again.
