@@ -66,7 +66,8 @@ fn golden_models_run_whole_as_they_do_by_steps() {
         let ids = ids(&path.join("golden.safetensors"), "input_ids").unwrap();
         check(&path.display().to_string(), &import(path, temporary.path(), "u32"), &ids);
     }
-    let mut paths: Vec<_> = std::fs::read_dir(folder("tests/goldens/gguf")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder("tests/goldens/gguf")).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "gguf"));
     paths.sort();
     for path in &paths {

@@ -61,7 +61,13 @@ impl Weight {
             Encoding::Ternary => scales(name, &view, source.as_ref())?,
             _ => None,
         };
-        Ok(Weight { name: name.into(), source: source.clone(), decoded: OnceLock::new(), packed: OnceLock::new(), scales })
+        Ok(Weight {
+            name: name.into(),
+            source: source.clone(),
+            decoded: OnceLock::new(),
+            packed: OnceLock::new(),
+            scales,
+        })
     }
 
     /// The name of the tensor.

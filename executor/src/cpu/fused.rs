@@ -3,10 +3,10 @@
 
 use super::{Run, activation, is_f32};
 use crate::error::Result;
-use crate::interpreter::{self, Frame, fused};
-use crate::kernels::activation::gated;
 use crate::interpreter::layout::operand;
+use crate::interpreter::{self, Frame, fused};
 use crate::kernels::Team;
+use crate::kernels::activation::gated;
 use crate::kernels::packed::{Packed, Quantized, matmul_packed};
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;

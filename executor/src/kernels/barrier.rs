@@ -25,12 +25,7 @@ pub struct Broken;
 impl Barrier {
     /// A barrier for so many threads.
     pub fn new(threads: usize) -> Self {
-        Barrier {
-            threads,
-            arrived: AtomicUsize::new(0),
-            meetings: AtomicUsize::new(0),
-            broken: AtomicBool::new(false),
-        }
+        Barrier { threads, arrived: AtomicUsize::new(0), meetings: AtomicUsize::new(0), broken: AtomicBool::new(false) }
     }
 
     /// Returns when all threads have come here. What any of them wrote before is then seen by all.

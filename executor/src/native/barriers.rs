@@ -206,9 +206,8 @@ mod tests {
     fn a_cache_is_read_after_it_was_written() {
         let (k, q, out) = (place_at(0, 64, false), place_at(64, 64, false), place_at(128, 64, false));
         let k = Source::Place(k);
-        let append = |cache| {
-            Work::Append(Append { cache, k: k.clone(), v: k.clone(), widths: [16, 16], rows: 4, turn: None })
-        };
+        let append =
+            |cache| Work::Append(Append { cache, k: k.clone(), v: k.clone(), widths: [16, 16], rows: 4, turn: None });
         let spec = crate::kernels::AttentionSpec {
             heads: 1,
             kv_heads: 1,

@@ -150,14 +150,7 @@ impl<'a> Hand<'a> {
     /// The hand of `member`, with memory of its own.
     pub fn new(member: Member<'a>, shared: &'a Shared<'a>, own: &'a mut Block) -> Self {
         let own = own.values_mut();
-        Hand {
-            member,
-            shared,
-            own_len: own.len(),
-            own: own.as_mut_ptr(),
-            passed: Cell::new(0),
-            borrow: PhantomData,
-        }
+        Hand { member, shared, own_len: own.len(), own: own.as_mut_ptr(), passed: Cell::new(0), borrow: PhantomData }
     }
 
     /// Waits for all threads.

@@ -36,3 +36,6 @@ mod schedule;
 mod work;
 
 pub(crate) use run::{Order, Runner};
+
+#[cfg(test)]
+mod tests;

@@ -133,7 +133,14 @@ impl Step<'_> {
         let done = match apart {
             None => {
                 let y = hand.columns(part.out, part.columns, columns.clone());
-                self.multiply_to(x, part, panels, columns.clone(), Output { y: &y, stride: part.columns, first: 0 }, room)
+                self.multiply_to(
+                    x,
+                    part,
+                    panels,
+                    columns.clone(),
+                    Output { y: &y, stride: part.columns, first: 0 },
+                    room,
+                )
             }
             Some(apart) => {
                 let y = Disjoint::new(apart.as_mut_slice());

@@ -37,6 +37,8 @@ pub(crate) struct Runner {
     counters: Vec<AtomicUsize>,
     ids: Vec<u32>,
     attention: AttentionShared,
+    /// Set while threads run: found set where a panic ended a step.
+    running: bool,
     result: Place,
     /// Tensors and values of steps that run by themselves.
     values: Vec<Option<Val>>,
@@ -156,6 +158,9 @@ impl Runner {
 
     /// Makes room, and fills what depends on the position.
     fn begin(&mut self, schedule: &mut Schedule, order: &Order<'_>, frame: &mut Frame<'_>) -> Result<()> {
+        if std::mem::take(&mut self.running) {
+            self.attention = AttentionShared::default();
+        }
         self.block.grow(schedule.block);
         let threads = order.program.team.threads();
         if self.own.len() < threads {
@@ -189,7 +194,9 @@ impl Runner {
                     let first = cache.extend(append.widths, append.rows);
                     match first {
                         Ok(first) if first == order.past => {}
-                        Ok(first) => return Err(fault(order, call, format!("{first} cached rows, not {}", order.past))),
+                        Ok(first) => {
+                            return Err(fault(order, call, format!("{first} cached rows, not {}", order.past)));
+                        }
                         Err(cause) => return Err(fault(order, call, cause)),
                     }
                 }
@@ -329,6 +336,7 @@ impl Runner {
             failed: Mutex::new(None),
         };
         let own = &self.own;
+        self.running = true;
         order.program.team.together(|member| {
             let mut scratch = own[member.index].lock().unwrap_or_else(PoisonError::into_inner);
             let Scratch { block, work } = &mut *scratch;
@@ -340,6 +348,7 @@ impl Runner {
                 step.run(call, &hand, work);
             }
         });
+        self.running = false;
         match step.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             None => Ok(()),
             Some((at, cause)) => Err(operand(&order.loaded.plan.steps[at], cause)),

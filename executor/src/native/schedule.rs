@@ -122,8 +122,7 @@ impl Schedule {
         }
         let Lowering { locations, works, tables, codes, own_codes, counters, ids, end, .. } = lowering;
         let own = works.iter().filter_map(|(_, work)| own_end(work)).max().unwrap_or(0);
-        let mut calls: Vec<Call> =
-            works.into_iter().map(|(step, work)| Call { step, wait: false, work }).collect();
+        let mut calls: Vec<Call> = works.into_iter().map(|(step, work)| Call { step, wait: false, work }).collect();
         for segment in &segments {
             if let Segment::Team(range) = segment {
                 barriers::place(&mut calls[range.clone()]);
@@ -162,12 +161,6 @@ impl Schedule {
     /// Whether sizes depend on the number of cached tokens alone or not at all, and every step has instructions.
     pub fn is_whole(&self) -> bool {
         !self.past && matches!(self.segments.as_slice(), [Segment::Team(_)]) && self.imports.iter().all(Vec::is_empty)
-    }
-
-    /// Where the threads meet in all, for tests and profiles.
-    #[cfg(test)]
-    pub fn barriers(&self) -> usize {
-        self.calls.iter().filter(|c| c.wait).count()
     }
 }
 

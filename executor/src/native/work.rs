@@ -61,7 +61,7 @@ impl Scratch {
                 Work::Attend(attend) => attention.reserve(&attend.spec),
                 Work::Product(p) => {
                     if p.codes.is_some() {
-                        product.reserve(p.grid.width);
+                        product.reserve(p.grid.rows, p.grid.width);
                     }
                     grow(second, p.second(threads));
                 }

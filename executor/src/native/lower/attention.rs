@@ -48,9 +48,9 @@ impl Lowering<'_> {
     /// Rotary embedding by itself.
     pub(super) fn rope(&mut self, at: usize, step: &Step, x: Buffer, pos: Buffer) -> Result<Option<()>> {
         let Some(dims) = self.dims(x).filter(|_| self.is_position(pos)) else { return Ok(None) };
-        let (count, width) = match dims.as_slice() {
-            &[tokens, count, width] if tokens == self.tokens => (count, width),
-            &[rows, width] if self.tokens > 0 && rows % self.tokens == 0 => (rows / self.tokens, width),
+        let (count, width) = match *dims.as_slice() {
+            [tokens, count, width] if tokens == self.tokens => (count, width),
+            [rows, width] if self.tokens > 0 && rows % self.tokens == 0 => (rows / self.tokens, width),
             _ => return Ok(None),
         };
         let Some(rope) = self.turning(&step.op, width) else { return Ok(None) };

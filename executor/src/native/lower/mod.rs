@@ -107,20 +107,12 @@ impl Lowering<'_> {
             (Op::Sub, &[a, b]) => self.pair(at, step, Pair::Sub, a, b),
             (Op::Mul, &[a, b]) => self.pair(at, step, Pair::Mul, a, b),
             (Op::Div, &[a, b]) => self.pair(at, step, Pair::Div, a, b),
-            (Op::AddScalar { value }, &[x]) => self.each(at, step, x, |x, grid, out| Work::Affine {
-                factor: 1.0,
-                term: value.get(),
-                x,
-                grid,
-                out,
-            }),
-            (Op::MulScalar { value }, &[x]) => self.each(at, step, x, |x, grid, out| Work::Affine {
-                factor: value.get(),
-                term: 0.0,
-                x,
-                grid,
-                out,
-            }),
+            (Op::AddScalar { value }, &[x]) => {
+                self.each(at, step, x, |x, grid, out| Work::Affine { factor: 1.0, term: value.get(), x, grid, out })
+            }
+            (Op::MulScalar { value }, &[x]) => {
+                self.each(at, step, x, |x, grid, out| Work::Affine { factor: value.get(), term: 0.0, x, grid, out })
+            }
             (Op::SwiGlu | Op::FusedSwiGlu, &[gate, up]) => self.gate(at, step, Activation::Silu, gate, up),
             (Op::GeGlu, &[gate, up]) => self.gate(at, step, Activation::Gelu, gate, up),
             (Op::Glu, &[gate, up]) => self.gate(at, step, Activation::Sigmoid, gate, up),
