@@ -46,6 +46,8 @@ pub enum Cache {
     F32,
     /// Half precision.
     F16,
+    /// 8 bits, with a scale for each 32 values.
+    Q8,
 }
 
 /// Limits on reading a container.
@@ -102,6 +104,7 @@ impl LoadOptions {
             Cache::Auto => CacheType::Auto,
             Cache::F32 => CacheType::F32,
             Cache::F16 => CacheType::F16,
+            Cache::Q8 => CacheType::Q8,
         };
         options
     }

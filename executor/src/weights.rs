@@ -1,6 +1,8 @@
 //! Where weights come from, and how a loaded one is kept.
 
 use crate::error::{ExecutorError, Result};
+use crate::kernels::packed::{self, Packed};
+use crate::kernels::{KernelError, Team, WeightRows};
 use candle_core::{Device, Tensor};
 use std::sync::{Arc, OnceLock};
 use tallow_format::{Encoding, ModelFile};
@@ -34,8 +36,15 @@ pub(crate) struct Weight {
     name: String,
     source: Arc<dyn WeightSource>,
     decoded: OnceLock<Tensor>,
+    packed: OnceLock<Vec<u8>>,
     /// Values of a ternary tensor are multiplied by its sibling `NAME.scale`.
     scales: Option<Vec<f32>>,
+}
+
+impl std::fmt::Debug for Weight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Weight").field(&self.name).finish()
+    }
 }
 
 impl Weight {
@@ -52,7 +61,13 @@ impl Weight {
             Encoding::Ternary => scales(name, &view, source.as_ref())?,
             _ => None,
         };
-        Ok(Weight { name: name.into(), source: source.clone(), decoded: OnceLock::new(), scales })
+        Ok(Weight {
+            name: name.into(),
+            source: source.clone(),
+            decoded: OnceLock::new(),
+            packed: OnceLock::new(),
+            scales,
+        })
     }
 
     /// The name of the tensor.
@@ -63,6 +78,48 @@ impl Weight {
     /// The bytes, with shape and encoding.
     pub fn view(&self) -> Result<WeightView<'_>> {
         self.source.weight(&self.name).ok_or_else(|| ExecutorError::MissingWeight { name: self.name.clone() })
+    }
+
+    /// The rows of a matrix.
+    pub fn rows(&self) -> Result<WeightRows<'_>> {
+        let view = self.view()?;
+        let &[rows, k] = view.shape else {
+            let cause = format!("has shape {:?}, expected a matrix", view.shape);
+            return Err(ExecutorError::Weight { name: self.name.clone(), cause });
+        };
+        let fault = |e: KernelError| self.fault(&e);
+        let matrix = WeightRows::new(view.encoding, view.bytes, rows as usize, k as usize).map_err(fault)?;
+        match self.scales() {
+            Some(scales) => matrix.with_scale(scales).map_err(fault),
+            None => Ok(matrix),
+        }
+    }
+
+    /// The packed matrix, packed on first use; none for another encoding.
+    pub fn packed(&self, team: &Team) -> Result<Option<Packed<'_>>> {
+        let view = self.view()?;
+        if !Packed::packs(view.encoding) || view.shape.len() != 2 {
+            return Ok(None);
+        }
+        let rows = self.rows()?;
+        let size = Packed::bytes(view.encoding, rows.rows(), rows.k()).map_err(|e| self.fault(&e))?;
+        let bytes = match self.packed.get() {
+            Some(bytes) => bytes,
+            None => {
+                let mut made = vec![0; size + packed::ALIGN];
+                let start = aligned(&made);
+                packed::pack(&rows, &mut made[start..start + size], team).map_err(|e| self.fault(&e))?;
+                self.packed.get_or_init(|| made)
+            }
+        };
+        let start = aligned(bytes);
+        let packed = Packed::new(view.encoding, rows.rows(), rows.k(), &bytes[start..start + size]);
+        packed.map(Some).map_err(|e| self.fault(&e))
+    }
+
+    /// A kernel's error as one of this weight.
+    pub fn fault(&self, error: &KernelError) -> ExecutorError {
+        ExecutorError::Weight { name: self.name.clone(), cause: error.to_string() }
     }
 
     /// The sibling scales of a ternary tensor: one, or one per row.
@@ -92,6 +149,11 @@ impl Weight {
         let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?;
         Ok(self.decoded.get_or_init(|| tensor).clone())
     }
+}
+
+/// The first place of `bytes` that is aligned as panels are.
+fn aligned(bytes: &[u8]) -> usize {
+    bytes.as_ptr().addr().wrapping_neg() % packed::ALIGN
 }
 
 /// Rows of a tensor, each of which may have a scale of its own: its first dimension.
