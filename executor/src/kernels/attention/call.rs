@@ -3,7 +3,7 @@
 
 use super::super::lanes::{Lanes, Portable, WIDTH};
 use super::super::{Disjoint, Isa, KernelError, check_len};
-use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, merge, product};
+use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, join, product};
 use super::chunk::{Chunk, Pointers};
 use super::kv::KvRows;
 use super::shared::{AttentionShared, Part};
@@ -259,11 +259,9 @@ impl<'a> AttentionCall<'a> {
             // SAFETY: written before by whoever did the item, and by nobody since.
             unsafe {
                 let from = shared.part(kv_head * self.parts + part, ROWS, padded);
-                for query in 0..all {
-                    let sums = scratch.sums.as_mut_ptr().add(query * padded);
-                    let values = from.sums.as_ptr().add(query * padded);
-                    join::<V>(&mut scratch.totals[query], sums, from.totals[query], values, padded / WIDTH);
-                }
+                let sums = scratch.sums.as_mut_ptr();
+                let totals = &mut scratch.totals[..all];
+                join::<V>(totals, sums, &from.totals[..all], from.sums.as_ptr(), padded / WIDTH);
             }
         }
         // SAFETY: as above.
@@ -393,50 +391,50 @@ impl<'a> AttentionCall<'a> {
             }
             let to = partial.as_mut_ptr();
             partial[..rows * padded].fill(0.0);
-            let run = |row: usize, rows: usize, keys: Range<usize>| {
-                if keys.is_empty() {
-                    return;
+            // What all rows see together; before and after that each run of rows with one range its own,
+            // so that what is out of a row's sight does not touch it.
+            let (mut row, mut stage) = (0, 0);
+            while stage < 3 {
+                let (begin, run) = (row, ranges[row].clone());
+                let mut count = ranges[row..rows].iter().take_while(|&range| *range == run).count();
+                let keys = match (stage, common.is_empty()) {
+                    (0, true) => run,
+                    (0, false) => run.start..common.start,
+                    (1, false) => {
+                        count = rows;
+                        common.clone()
+                    }
+                    (2, false) => common.end..run.end,
+                    _ => 0..0,
+                };
+                row += count;
+                if row == rows {
+                    (row, stage) = (0, stage + 1);
                 }
-                let (a, to) = (c.wrapping_add(row * CHUNK + keys.start), to.wrapping_add(row * padded));
+                if keys.is_empty() {
+                    continue;
+                }
+                let (a, to) = (c.wrapping_add(begin * CHUNK + keys.start), to.wrapping_add(begin * padded));
                 // SAFETY: as above.
                 unsafe {
                     match values {
                         Pointers::F32(b) => {
                             let b = Block { start: b.start.wrapping_add(keys.start * b.row), ..b };
-                            product::<V, f32, CHUNK, 1, true>(rows, a, b, keys.len(), padded / WIDTH, to, padded);
+                            product::<V, f32, CHUNK, 1, true>(count, a, b, keys.len(), padded / WIDTH, to, padded);
                         }
                         Pointers::F16(b) => {
                             let b = Block { start: b.start.wrapping_add(keys.start * b.row), ..b };
-                            product::<V, _, CHUNK, 1, true>(rows, a, b, keys.len(), padded / WIDTH, to, padded);
+                            product::<V, _, CHUNK, 1, true>(count, a, b, keys.len(), padded / WIDTH, to, padded);
                         }
                     }
                 }
+            }
+            let (totals, sums) = match &mut own {
+                Some(part) => (&mut *part.totals, &mut *part.sums),
+                None => (&mut totals[index..], &mut sums[index * padded..]),
             };
-            // What all rows see together; before and after that each row its own, so that what is out
-            // of a row's sight does not touch it.
-            if common.is_empty() {
-                (0..rows).for_each(|row| run(row, 1, ranges[row].clone()));
-            } else {
-                (0..rows).for_each(|row| run(row, 1, ranges[row].start..common.start));
-                run(0, rows, common.clone());
-                (0..rows).for_each(|row| run(row, 1, common.end..ranges[row].end));
-            }
-            for (row, found) in found.iter().enumerate().take(rows) {
-                let from = partial[row * padded..].as_ptr();
-                // SAFETY: as above.
-                unsafe {
-                    match &mut own {
-                        Some(part) => {
-                            let sums = part.sums.as_mut_ptr().add((index + row) * padded);
-                            join::<V>(&mut part.totals[index + row], sums, *found, from, padded / WIDTH);
-                        }
-                        None => {
-                            let sums = sums.as_mut_ptr().add((index + row) * padded);
-                            join::<V>(&mut totals[index + row], sums, *found, from, padded / WIDTH);
-                        }
-                    }
-                }
-            }
+            // SAFETY: as above.
+            unsafe { join::<V>(&mut totals[..rows], sums.as_mut_ptr(), &found[..rows], to, padded / WIDTH) };
         }
     }
 
@@ -481,40 +479,5 @@ impl<'a> AttentionCall<'a> {
                 *out = x * factor;
             }
         }
-    }
-}
-
-/// Joins what further keys give to what the keys before gave: the largest score, the sum of
-/// exponentials, the sum of values.
-///
-/// # Safety
-/// The instruction set of `V`; `vectors` vectors on both sides.
-#[inline(always)]
-unsafe fn join<V: Lanes>(
-    total: &mut (f32, f32),
-    sums: *mut f32,
-    found: (f32, f32),
-    values: *const f32,
-    vectors: usize,
-) {
-    let ((top, sum), (found_top, found_sum)) = (*total, found);
-    if found_sum == 0.0 {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        if sum == 0.0 {
-            *total = found;
-            for v in 0..vectors {
-                V::load(values.add(v * WIDTH)).store(sums.add(v * WIDTH));
-            }
-            return;
-        }
-        // The factor of the side with the larger score is one.
-        let distance = |x: f32| super::super::math::exp_of(V::splat(x)).largest();
-        let (keep, take) =
-            if found_top > top { (distance(top - found_top), 1.0) } else { (1.0, distance(found_top - top)) };
-        *total = (if found_top > top { found_top } else { top }, found_sum.mul_add(take, sum * keep));
-        merge::<V>(sums, keep, values, take, vectors);
     }
 }
