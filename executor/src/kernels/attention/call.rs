@@ -5,7 +5,7 @@ use super::super::lanes::{Lanes, Portable, WIDTH};
 use super::super::{Disjoint, Isa, KernelError, check_len};
 use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, join, product};
 use super::chunk::{Chunk, Pointers};
-use super::kv::KvRows;
+use super::kv::{Floats, KvRows};
 use super::shared::{AttentionShared, Part};
 use super::{AttentionMask, AttentionSpec};
 use std::ops::Range;
@@ -18,13 +18,13 @@ const BLOCKS: usize = 8;
 pub struct AttentionScratch {
     pub(super) chunk: Chunk,
     /// Queries: blocks of [`ROWS`], each value by value.
-    queries: Vec<f32>,
+    queries: Floats,
     /// Scores, then weights, of one block of queries with one chunk.
-    scores: Vec<f32>,
+    scores: Floats,
     /// What one chunk gives for a block of queries.
-    partial: Vec<f32>,
+    partial: Floats,
     /// The sums of values so far, of all queries of the part.
-    sums: Vec<f32>,
+    sums: Floats,
     /// The largest score and the sum of exponentials so far, of each query.
     totals: Vec<(f32, f32)>,
 }
@@ -34,11 +34,10 @@ impl AttentionScratch {
     pub fn reserve(&mut self, spec: &AttentionSpec) {
         let (dim, padded) = (spec.head_dim, padded(spec.head_dim));
         self.chunk.reserve(dim);
-        let grow = |room: &mut Vec<f32>, len: usize| room.resize(room.len().max(len), 0.0);
-        grow(&mut self.queries, BLOCKS * ROWS * dim);
-        grow(&mut self.scores, ROWS * CHUNK);
-        grow(&mut self.partial, ROWS * padded);
-        grow(&mut self.sums, BLOCKS * ROWS * padded);
+        self.queries.hold(BLOCKS * ROWS * dim);
+        self.scores.hold(ROWS * CHUNK);
+        self.partial.hold(ROWS * padded);
+        self.sums.hold(BLOCKS * ROWS * padded);
         self.totals.resize(self.totals.len().max(BLOCKS * ROWS), (0.0, 0.0));
     }
 }
@@ -302,9 +301,9 @@ impl<'a> AttentionCall<'a> {
         let dim = self.spec.head_dim;
         for (index, query) in queries.enumerate() {
             let block = &mut scratch.queries[index / ROWS * ROWS * dim..][..ROWS * dim];
-            let places = block[index % ROWS..].iter_mut().step_by(ROWS);
-            for (place, &x) in places.zip(&self.q[self.place(kv_head, query)]) {
-                *place = x;
+            let lane = index % ROWS;
+            for (places, &x) in block.as_chunks_mut::<ROWS>().0.iter_mut().zip(&self.q[self.place(kv_head, query)]) {
+                places[lane] = x;
             }
         }
     }

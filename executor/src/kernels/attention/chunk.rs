@@ -4,15 +4,15 @@
 use super::super::lanes::{Lanes, WIDTH};
 use super::block::{Block, CHUNK};
 use super::call::padded;
-use super::kv::{BLOCK, KvData, KvLayout, KvRows, SCALED};
+use super::kv::{BLOCK, Floats, KvData, KvLayout, KvRows, SCALED};
 use half::f16;
 use std::ops::Range;
 
 /// Room for a chunk of widened keys and values.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    keys: Vec<f32>,
-    values: Vec<f32>,
+    keys: Floats,
+    values: Floats,
 }
 
 /// A chunk in the room, or in the cache itself.
@@ -25,8 +25,8 @@ pub(super) enum Pointers {
 impl Chunk {
     pub(super) fn reserve(&mut self, dim: usize) {
         let padded = padded(dim);
-        self.keys.resize(self.keys.len().max(CHUNK * dim), 0.0);
-        self.values.resize(self.values.len().max(CHUNK * padded), 0.0);
+        self.keys.hold(CHUNK * dim);
+        self.values.hold(CHUNK * padded);
     }
 
     /// The keys `keys` of the chunk that begins at row `base`, in columns from `column` on: a block
