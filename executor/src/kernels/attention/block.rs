@@ -139,12 +139,16 @@ unsafe fn strip<
     let mut n = 0;
     while n + N <= vectors {
         // SAFETY: the caller's promise; these vectors are among all vectors.
-        unsafe { tile::<V, E, M, N, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row) };
+        unsafe {
+            tile::<V, E, M, N, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row)
+        };
         n += N;
     }
     while n < vectors {
         // SAFETY: as above.
-        unsafe { tile::<V, E, M, 1, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row) };
+        unsafe {
+            tile::<V, E, M, 1, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row)
+        };
         n += 1;
     }
 }
