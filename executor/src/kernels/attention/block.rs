@@ -7,6 +7,7 @@ use super::super::lanes::{Lanes, WIDTH};
 use super::super::math::{exp_of, tanh_of};
 use super::super::softmax::MASKED;
 use half::f16;
+use std::ops::Range;
 
 /// Keys of a chunk.
 pub(super) const CHUNK: usize = 128;
@@ -218,38 +219,30 @@ pub(super) struct Rule {
     pub cap: Option<f32>,
 }
 
-/// Replaces the scores `from..to` of a chunk by the exponentials of their distance to the largest,
-/// and the rest of their vectors by zero; `mask` holds what is added to these scores. Returns the
-/// largest and the sum, which is zero where all are masked; then the row is zero too.
+/// Applies a rule to the scores `keys` of a chunk, and hides what else is in their vectors; `mask` holds
+/// what is added to them. Returns vectors of which the largest lane is the largest score.
 ///
 /// # Safety
 /// The instruction set of `V`, and a row of [`CHUNK`] numbers.
 #[inline(always)]
-pub(super) unsafe fn exponentials<V: Lanes>(
-    row: *mut f32,
-    from: usize,
-    to: usize,
-    rule: Rule,
-    mask: Option<&[f32]>,
-) -> (f32, f32) {
-    let vectors = from / WIDTH..to.div_ceil(WIDTH);
+pub(super) unsafe fn settle<V: Lanes>(row: *mut f32, keys: &Range<usize>, rule: Rule, mask: Option<&[f32]>) -> V {
     // SAFETY: the caller's promise; the vectors lie inside the row.
     unsafe {
         let (scale, none) = (V::splat(rule.scale), V::splat(f32::NEG_INFINITY));
         let mut top = none;
-        for v in vectors.clone() {
+        for v in keys.start / WIDTH..keys.end.div_ceil(WIDTH) {
             let at = row.add(v * WIDTH);
             let mut x = V::load(at).mul(scale);
             if let Some(cap) = rule.cap {
                 let cap = V::splat(cap);
                 x = tanh_of(x.div(cap)).mul(cap);
             }
-            let inside = |i: usize| i.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
-            let (first, end) = (inside(from), inside(to));
+            let first = keys.start.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
+            let end = keys.end.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
             if let Some(mask) = mask {
                 let mut lanes = x.array();
                 for (i, lane) in lanes.iter_mut().enumerate().take(end).skip(first) {
-                    let mask = mask[v * WIDTH + i - from];
+                    let mask = mask[v * WIDTH + i - keys.start];
                     *lane = if mask <= MASKED { f32::NEG_INFINITY } else { *lane + mask };
                 }
                 x = V::load(lanes.as_ptr());
@@ -260,21 +253,36 @@ pub(super) unsafe fn exponentials<V: Lanes>(
             top = x.larger(top);
             x.store(at);
         }
-        let top = top.largest();
-        if top <= MASKED && !(from..to).any(|i| (*row.add(i)).is_nan()) {
+        top
+    }
+}
+
+/// Replaces the settled scores `keys` of a chunk by the exponentials of their distance to `top`, the
+/// largest, and the rest of their vectors by zero. Returns the sum by lanes. All is zero where all keys
+/// are masked.
+///
+/// # Safety
+/// The instruction set of `V`, and a row of [`CHUNK`] numbers.
+#[inline(always)]
+pub(super) unsafe fn exponentials<V: Lanes>(row: *mut f32, keys: &Range<usize>, top: f32) -> V {
+    let vectors = keys.start / WIDTH..keys.end.div_ceil(WIDTH);
+    // SAFETY: the caller's promise; the vectors lie inside the row.
+    unsafe {
+        let mut sum = V::splat(0.0);
+        if top <= MASKED && !keys.clone().any(|i| (*row.add(i)).is_nan()) {
             for v in vectors {
-                V::splat(0.0).store(row.add(v * WIDTH));
+                sum.store(row.add(v * WIDTH));
             }
-            return (top, 0.0);
+            return sum;
         }
-        let (distance, mut sum) = (V::splat(top), V::splat(0.0));
+        let distance = V::splat(top);
         for v in vectors {
             let at = row.add(v * WIDTH);
             let x = exp_of(V::load(at).sub(distance));
             sum = sum.add(x);
             x.store(at);
         }
-        (top, sum.sum())
+        sum
     }
 }
 

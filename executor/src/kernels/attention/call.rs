@@ -3,7 +3,7 @@
 
 use super::super::lanes::{Lanes, Portable, WIDTH};
 use super::super::{Disjoint, Isa, KernelError, check_len};
-use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, join, product};
+use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, join, product, settle};
 use super::chunk::{Chunk, Pointers};
 use super::kv::{Floats, KvRows};
 use super::shared::{AttentionShared, Part};
@@ -370,6 +370,9 @@ impl<'a> AttentionCall<'a> {
             let rule = Rule { scale: self.spec.scale, cap: self.spec.softcap };
             let (mut found, mut ranges) = ([(0.0, 0.0); ROWS], [const { 0..0 }; ROWS]);
             let mut common = all.clone();
+            // SAFETY: as above.
+            let zero = unsafe { V::splat(0.0) };
+            let (mut tops, mut lanes, mut hidden) = ([zero; ROWS], [zero; ROWS], 0_u32);
             for row in 0..rows {
                 let own = seen(block + row);
                 let line = c.wrapping_add(row * CHUNK);
@@ -380,13 +383,30 @@ impl<'a> AttentionCall<'a> {
                         unsafe { line.add(key).write(0.0) };
                     }
                     ranges[row] = all.clone();
+                    hidden |= 1 << row;
                     continue;
                 }
                 let mask = self.mask.map(|mask| self.mask_of(&mask, kv_head, block + row, base, own.clone()));
                 // SAFETY: as above.
-                found[row] = unsafe { exponentials::<V>(line, own.start, own.end, rule, mask) };
+                tops[row] = unsafe { settle::<V>(line, &own, rule, mask) };
                 common = common.start.max(own.start)..common.end.min(own.end);
                 ranges[row] = own;
+            }
+            // One kind of step after another for all rows, so that the latency of each is hidden.
+            for row in 0..rows {
+                // SAFETY: as above.
+                found[row].0 = unsafe { tops[row].largest() };
+            }
+            for row in 0..rows {
+                let line = c.wrapping_add(row * CHUNK);
+                if hidden >> row & 1 == 0 {
+                    // SAFETY: as above.
+                    lanes[row] = unsafe { exponentials::<V>(line, &ranges[row], found[row].0) };
+                }
+            }
+            for row in 0..rows {
+                // SAFETY: as above.
+                found[row].1 = unsafe { lanes[row].sum() };
             }
             let to = partial.as_mut_ptr();
             partial[..rows * padded].fill(0.0);
