@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`matmul`](mod@matmul) | products of activations with encoded or `f32` weight rows |
+//! | [`packed`] | the same for matrices of block encodings, packed once into kernel layout |
 //! | [`attention`](mod@attention) | grouped scaled dot-product attention over a key and value cache |
 //! | [`norm`] | root-mean-square and layer normalisation of rows |
 //! | [`rope`](mod@rope) | rotary embedding with precomputed cosines and sines |
@@ -28,6 +29,7 @@ mod lanes;
 mod math;
 pub mod matmul;
 pub mod norm;
+pub mod packed;
 pub mod rope;
 pub mod softmax;
 pub mod team;
@@ -37,7 +39,7 @@ pub use attention::{
     AttentionCall, AttentionMask, AttentionScratch, AttentionShared, AttentionSpec, KvData, KvElement, KvEncoding, KvLayout,
     KvRows, KvStore, KvWriter, attend, attention,
 };
-pub use cpu::Isa;
+pub use cpu::{ISA_VARIABLE, Isa};
 pub use disjoint::Disjoint;
 pub use embed::{dequantize_row, gather_rows};
 pub use error::KernelError;
