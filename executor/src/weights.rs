@@ -1,9 +1,11 @@
 //! Where weights come from, and how a loaded one is kept.
 
 use crate::error::{ExecutorError, Result};
+use crate::kernels::Team;
+use crate::packed::{Matrix, Packed, PackedStore};
 use candle_core::{Device, Tensor};
 use std::sync::{Arc, OnceLock};
-use tallow_format::{Encoding, ModelFile};
+use tallow_format::{Encoding, FileIdentity, ModelFile};
 
 /// One tensor as it lies in its source.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +22,31 @@ pub struct WeightView<'a> {
 pub trait WeightSource: Send + Sync {
     /// The tensor of this name.
     fn weight(&self, name: &str) -> Option<WeightView<'_>>;
+
+    /// Lets go of the memory that holds the bytes of a tensor, where they can be had again: they are rarely read from here on.
+    fn release(&self, name: &str) {
+        let _ = name;
+    }
+
+    /// What tells the file of these weights from others, where they come from a file. What is made of the weights
+    /// is kept for other runs by it.
+    fn identity(&self) -> Option<FileIdentity> {
+        None
+    }
 }
 
 impl WeightSource for ModelFile {
     fn weight(&self, name: &str) -> Option<WeightView<'_>> {
         let view = self.tensor(name)?;
         Some(WeightView { shape: view.shape, encoding: view.encoding, bytes: view.bytes })
+    }
+
+    fn release(&self, name: &str) {
+        self.release_pages(name);
+    }
+
+    fn identity(&self) -> Option<FileIdentity> {
+        self.container().identity()
     }
 }
 
@@ -36,6 +57,8 @@ pub(crate) struct Weight {
     decoded: OnceLock<Tensor>,
     /// Values of a ternary tensor are multiplied by its sibling `NAME.scale`.
     scales: Option<Vec<f32>>,
+    /// The store that has a place for the packed matrix, and which.
+    packed: OnceLock<(Arc<PackedStore>, usize)>,
 }
 
 impl Weight {
@@ -52,7 +75,13 @@ impl Weight {
             Encoding::Ternary => scales(name, &view, source.as_ref())?,
             _ => None,
         };
-        Ok(Weight { name: name.into(), source: source.clone(), decoded: OnceLock::new(), scales })
+        Ok(Weight {
+            name: name.into(),
+            source: source.clone(),
+            decoded: OnceLock::new(),
+            scales,
+            packed: OnceLock::new(),
+        })
     }
 
     /// The name of the tensor.
@@ -63,6 +92,27 @@ impl Weight {
     /// The bytes, with shape and encoding.
     pub fn view(&self) -> Result<WeightView<'_>> {
         self.source.weight(&self.name).ok_or_else(|| ExecutorError::MissingWeight { name: self.name.clone() })
+    }
+
+    /// The matrix that a store packs; none for a tensor of another shape or encoding.
+    pub fn matrix(&self) -> Option<Matrix> {
+        let view = self.view().ok()?;
+        let &[rows, k] = view.shape else { return None };
+        let (rows, k) = (usize::try_from(rows).ok()?, usize::try_from(k).ok()?);
+        Packed::packs(view.encoding).then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
+    }
+
+    /// Names the store that has a place for the packed matrix, if it has one.
+    pub fn set_store(&self, store: &Arc<PackedStore>) {
+        if let Some(index) = store.index_of(&self.name) {
+            // Set once, when the program is loaded.
+            let _ = self.packed.set((store.clone(), index));
+        }
+    }
+
+    /// The packed matrix, packed on first use; none for a tensor that has no place in a store.
+    pub fn packed(&self, team: &Team) -> Result<Option<Packed<'_>>> {
+        self.packed.get().map(|(store, index)| store.matrix(*index, team)).transpose()
     }
 
     /// The sibling scales of a ternary tensor: one, or one per row.
