@@ -102,3 +102,51 @@ pub(crate) fn encode(file: &ModelFile, text: &str) -> Result<Vec<u32>> {
     let encoded = tokenizer_of(file, &vocab, &end_ids_of(file, &vocab)?)?.encode(text, options);
     encoded.map_err(|source| Error::Tokenizer { file: file.label(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tallow_format::{Container, ReadOptions};
+
+    /// The storyteller with more in its vocabulary section.
+    fn with_vocabulary(more: &str) -> Arc<ModelFile> {
+        let file = crate::model::storyteller_file().unwrap();
+        let end = file.container().entry("vocab").unwrap().range.end;
+        let (before, after) = file.container().bytes().split_at(end);
+        let bytes = [before, b"\n", more.as_bytes(), after].concat();
+        let container = Container::from_vec(bytes, "changed", &ReadOptions::default()).unwrap();
+        Arc::new(ModelFile::from_container(container).unwrap())
+    }
+
+    fn comment() -> String {
+        "# nothing\n".repeat(WORTH_A_THREAD / 10 + 1)
+    }
+
+    #[test]
+    fn a_thread_gives_the_tokenizer_that_a_call_gives() {
+        let (short, long) = (with_vocabulary(""), with_vocabulary(&comment()));
+        let ids = |file: &Arc<ModelFile>| {
+            let reading = Reading::begin(file);
+            let end_ids = reading.end_ids(file).unwrap();
+            let options = EncodeOptions { add_special: true, parse_special: true };
+            let encode = || reading.tokenizer(file, &end_ids).unwrap().encode("Tell me of a fox.", options).unwrap();
+            let first = encode();
+            assert_eq!(first, encode(), "a second call");
+            (first, end_ids, reading.tokenizer.get().is_some())
+        };
+        let (short, long) = (ids(&short), ids(&long));
+        assert_eq!((short.2, long.2), (false, true), "a long section has a thread");
+        assert_eq!((short.0, short.1), (long.0, long.1));
+    }
+
+    #[test]
+    fn what_fails_on_a_thread_is_the_error_of_a_call() {
+        let file = with_vocabulary(&format!("{}[words]\n0 = 1\n", comment()));
+        let reading = Reading::begin(&file);
+        let error = |result: Result<Arc<Tokenizer>>| result.map(|_| ()).unwrap_err().to_string();
+        let first = error(reading.tokenizer(&file, &[]));
+        assert!(first.contains("the table `words` is not known") && first.contains("line"), "{first}");
+        assert_eq!(first, error(reading.tokenizer(&file, &[])), "each call has it");
+        assert_eq!(first, file.vocab().unwrap_err().to_string());
+    }
+}

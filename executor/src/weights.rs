@@ -99,7 +99,9 @@ impl Weight {
         let view = self.view().ok()?;
         let &[rows, k] = view.shape else { return None };
         let (rows, k) = (usize::try_from(rows).ok()?, usize::try_from(k).ok()?);
-        Packed::packs(view.encoding).then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
+        // Sizes that do not fit are an error where a step uses them.
+        let fits = Packed::packs(view.encoding) && Packed::bytes(view.encoding, rows, k).is_ok();
+        fits.then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
     }
 
     /// Names the store that has a place for the packed matrix, if it has one.

@@ -35,9 +35,6 @@ impl<'a> Packed<'a> {
         Ok(Self { bytes })
     }
 
-    pub(crate) fn raw(&self) -> &'a [u8] {
-        self.bytes
-    }
 }
 
 pub(super) fn pack_panels(w: &WeightRows<'_>, panels: Range<usize>, out: &mut [u8]) {

@@ -183,6 +183,12 @@ impl PackedStore {
         unpoisoned(&self.inner.report).clone()
     }
 
+    /// The packed bytes of a matrix that is there.
+    #[cfg(test)]
+    pub(super) fn bytes(&self, index: usize) -> Option<&[u8]> {
+        self.inner.bytes(index)
+    }
+
     fn begin_writing(&self) {
         let Some(cache) = self.inner.cache() else { return };
         let whole = self.inner.places.iter().all(|p| matches!(p.get(), Some(Ok(_))));
