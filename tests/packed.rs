@@ -100,11 +100,18 @@ fn child() {
     model.program().pack().unwrap();
 }
 
-/// A process with all matrices of a model packed or mapped: how many it packed and mapped, and their bytes.
-fn begin(model: &Path) -> (Child, [u64; 3]) {
+/// Two processes with all matrices of a model packed or mapped: how many each packed and mapped, and their bytes.
+fn two(model: &Path) -> [(Child, [u64; 3]); 2] {
+    [begin(model), begin(model)].map(ready)
+}
+
+fn begin(model: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture"]).env(CHILD, model);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn ready(mut child: Child) -> (Child, [u64; 3]) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     let numbers = loop {
@@ -152,9 +159,8 @@ fn processes_share_packed_pages() {
         assert!(child.wait().unwrap().success());
     };
     // Two that begin at once pack both, and write one file.
-    let cold = [begin(&model), begin(&model)];
-    cold.into_iter().for_each(end);
-    let warm = [begin(&model), begin(&model)];
+    two(&model).into_iter().for_each(end);
+    let warm = two(&model);
     for (child, [packed, mapped, bytes]) in &warm {
         assert!(*packed == 0 && *mapped > 0, "packed {packed}, mapped {mapped}");
         let field = smaps(child);

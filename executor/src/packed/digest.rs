@@ -9,7 +9,7 @@ use twox_hash::XxHash3_64;
 
 /// Bytes that one thread sums at a time.
 const CHUNK: usize = 1 << 20;
-/// Bytes of a source that are let go at a time.
+/// Bytes of a source that have a digest of their own, so that threads could share the work.
 const SOURCE_CHUNK: usize = 4 << 20;
 
 /// The name of what the packed matrices are made of.
@@ -34,8 +34,8 @@ pub(super) fn head(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// The key of a layout over these sources: SHA-256 of the layout's digest and of the encoded bytes of each matrix in turn.
-/// `None` where the source lacks a matrix.
+/// The key of a layout over these sources: SHA-256 of the layout's digest and, for each matrix in turn, its length and the
+/// digests of its pieces. `None` where the source lacks a matrix.
 pub(super) fn key(layout: &Layout, source: &dyn WeightSource) -> Option<Key> {
     let mut sha = Sha256::new();
     sha.update(layout.digest);
@@ -44,7 +44,7 @@ pub(super) fn key(layout: &Layout, source: &dyn WeightSource) -> Option<Key> {
         let view = source.weight(name)?;
         sha.update((view.bytes.len() as u64).to_le_bytes());
         for chunk in view.bytes.chunks(SOURCE_CHUNK) {
-            sha.update(chunk);
+            sha.update(Sha256::digest(chunk));
         }
         source.release(name);
     }

@@ -34,7 +34,6 @@ impl<'a> Packed<'a> {
     pub(crate) fn new(_: Encoding, _: usize, _: usize, bytes: &'a [u8]) -> Result<Self, KernelError> {
         Ok(Self { bytes })
     }
-
 }
 
 pub(super) fn pack_panels(w: &WeightRows<'_>, panels: Range<usize>, out: &mut [u8]) {

@@ -19,7 +19,7 @@
 //!
 //! # The file
 //!
-//! Its name has the SHA-256 of the encoded matrices and of the layout, and the version of the packed form. One form serves
+//! Its name has a SHA-256 over the encoded matrices and the layout, and the version of the packed form. One form serves
 //! every instruction set, so processors do not occur in it. The file is the region as it lies in memory, with a head in
 //! the first pages: everything that the layout says, the key, a checksum for each matrix, and a checksum of all that. The
 //! head that fits is known before a file is opened and is compared as a whole, so that no number in a file is trusted. A
