@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A borrowed slice whose parts can be taken mutably from several threads.
-pub(super) struct Disjoint<'a, T> {
+pub(crate) struct Disjoint<'a, T> {
     start: *mut T,
     len: usize,
     borrow: PhantomData<&'a mut [T]>,
@@ -19,7 +19,7 @@ unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 
 impl<'a, T> Disjoint<'a, T> {
     /// Borrows a slice for the time of a parallel region.
-    pub(super) fn new(slice: &'a mut [T]) -> Self {
+    pub(crate) fn new(slice: &'a mut [T]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), borrow: PhantomData }
     }
 
@@ -28,7 +28,7 @@ impl<'a, T> Disjoint<'a, T> {
     /// # Safety
     /// No other part that is alive at the same time may overlap it.
     #[allow(clippy::mut_from_ref, reason = "disjointness is the contract of the function")]
-    pub(super) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
+    pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "a part of a result lies inside it");
         // SAFETY: inside the borrowed slice; the caller promises that no other part overlaps.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }

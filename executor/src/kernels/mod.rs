@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`matmul`](mod@matmul) | products of activations with encoded or `f32` weight rows |
+//! | [`packed`] | the same for matrices of block encodings, packed once into kernel layout |
 //! | [`attention`](mod@attention) | grouped scaled dot-product attention over a key and value cache |
 //! | [`norm`] | root-mean-square and layer normalisation of rows |
 //! | [`rope`](mod@rope) | rotary embedding with precomputed cosines and sines |
@@ -27,13 +28,14 @@ mod error;
 mod math;
 pub mod matmul;
 pub mod norm;
+pub mod packed;
 pub mod rope;
 pub mod softmax;
 pub mod team;
 mod weights;
 
 pub use attention::{AttentionMask, AttentionSpec, KvElement, attention};
-pub use cpu::Isa;
+pub use cpu::{ISA_VARIABLE, Isa};
 pub use embed::{dequantize_row, gather_rows};
 pub use error::KernelError;
 pub use matmul::{Activations, matmul, matmul_f32, matmul_quantized};

@@ -16,7 +16,7 @@ pub(super) fn score_keys(isa: Isa, q: &[f32], keys: &[f32], stride: usize, count
     match isa {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the features were found, and the length of the keys was checked above.
-        Isa::Avx2 => unsafe { avx2::score_keys(q, keys.as_ptr(), stride, count, out) },
+        isa if isa >= Isa::Avx2 => unsafe { avx2::score_keys(q, keys.as_ptr(), stride, count, out) },
         _ => {
             for (i, out) in out.iter_mut().enumerate().take(count) {
                 *out = score(q, &keys[i * stride..i * stride + q.len()]);
@@ -33,7 +33,7 @@ pub(super) fn add_values(isa: Isa, weights: &[f32], values: &[f32], stride: usiz
     match isa {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the features were found, and the length of the values was checked above.
-        Isa::Avx2 => unsafe { avx2::add_values(weights, values.as_ptr(), stride, out) },
+        isa if isa >= Isa::Avx2 => unsafe { avx2::add_values(weights, values.as_ptr(), stride, out) },
         _ => {
             for (i, weight) in weights.iter().enumerate() {
                 for (out, value) in out.iter_mut().zip(&values[i * stride..]) {
@@ -50,7 +50,7 @@ pub(super) fn widen(isa: Isa, from: &[f16], to: &mut [f32]) {
     match isa {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the features were found.
-        Isa::Avx2 => unsafe { avx2::widen(from, to) },
+        isa if isa >= Isa::Avx2 => unsafe { avx2::widen(from, to) },
         _ => from.convert_to_f32_slice(to),
     }
 }

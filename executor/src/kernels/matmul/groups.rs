@@ -96,7 +96,7 @@ pub(super) fn unpack(encoding: Encoding, bytes: &[u8], group: &mut Group) {
 
 /// The part of [`unpack`] that fills the codes.
 #[inline(always)]
-fn unpack_codes(encoding: Encoding, bytes: &[u8], codes: &mut [u8; GROUP]) {
+pub(in super::super) fn unpack_codes(encoding: Encoding, bytes: &[u8], codes: &mut [u8; GROUP]) {
     match encoding {
         Encoding::Q8 => {
             for (block, codes) in bytes.chunks_exact(34).zip(codes.as_chunks_mut::<32>().0) {

@@ -16,7 +16,7 @@ mod activations;
 mod avx2;
 mod block;
 mod exact;
-mod groups;
+pub(super) mod groups;
 
 pub use activations::Activations;
 
@@ -129,7 +129,7 @@ fn quantized_on(isa: Isa, x: &Activations, w: &WeightRows<'_>, y: &mut [f32], te
     let step = chunk_rows(x.m(), w.rows(), w.row_bytes(), team);
     team.run_chunks(w.rows(), step, |range| match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::block_range(x, w, range, &y),
+        isa if isa >= Isa::Avx2 => avx2::block_range(x, w, range, &y),
         _ => block::range(x, w, range, &y),
     });
     Ok(())
@@ -146,7 +146,7 @@ fn exact_on(isa: Isa, x: &[f32], k: usize, rows: &exact::Rows<'_>, y: &mut [f32]
     let step = chunk_rows(m, rows.len(), rows.row_bytes(), team);
     team.run_chunks(rows.len(), step, |range| match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::exact_range(x, rows, range, &y),
+        isa if isa >= Isa::Avx2 => avx2::exact_range(x, rows, range, &y),
         _ => exact::range(x, rows, range, &y),
     });
 }

@@ -37,7 +37,7 @@ const fn step(source: u8) -> usize {
 
 /// The outputs of the rows `range` for all rows of `x`.
 pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>, y: &Disjoint<'_, f32>) {
-    assert!(Isa::detect() == Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
+    assert!(Isa::detect() >= Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
     let bytes = |w: &WeightRows<'_>| w.bytes().as_ptr();
     // SAFETY: AVX2, FMA and F16C were found; the matrices hold `w.len()` rows of `w.k()` values.
     unsafe {

@@ -30,7 +30,7 @@ const MANY: usize = 6;
 /// The outputs of the rows `range` of `w` for all rows of `x`. `w` is of a block encoding with
 /// `x.k()` values a row.
 pub(super) fn block_range(x: &Activations, w: &WeightRows<'_>, range: Range<usize>, y: &Disjoint<'_, f32>) {
-    assert!(Isa::detect() == Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
+    assert!(Isa::detect() >= Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
     if x.m() >= MANY {
         // SAFETY: AVX2, FMA and F16C were found.
         unsafe { tile::range(x, w, range, y) };
