@@ -1,47 +1,42 @@
 //! The packed form that the store keeps.
 
-use crate::kernels::{KernelError, WeightRows};
-use std::ops::Range;
-use tallow_format::Encoding;
+pub(crate) use crate::kernels::packed::{Packed, pack_panels, panels};
 
-pub(super) const VERSION: u32 = 0;
+/// The version of the packed form. It grows with each change of what [`pack_panels`] writes, and files of other versions are
+/// not looked at.
+pub(super) const VERSION: u32 = 1;
 
-/// A packed matrix.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Packed<'a> {
-    bytes: &'a [u8],
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::WeightRows;
+    use sha2::{Digest as _, Sha256};
+    use tallow_format::Encoding;
 
-impl<'a> Packed<'a> {
-    pub(crate) fn packs(encoding: Encoding) -> bool {
-        encoding.is_block()
-    }
+    /// The first bytes of a digest of what packing makes of fixed bytes in every encoding that is packed.
+    const PACKED: &str = "";
 
-    pub(crate) fn panels_of(rows: usize) -> usize {
-        rows.div_ceil(16)
-    }
-
-    pub(crate) fn bytes(encoding: Encoding, rows: usize, k: usize) -> Result<usize, KernelError> {
-        let block = encoding.block_len();
-        if !k.is_multiple_of(block) {
-            return Err(KernelError::RowNotWholeBlocks { encoding, k, block });
+    #[test]
+    fn another_packed_form_has_another_version() {
+        let mut sha = Sha256::new();
+        for encoding in Encoding::ALL.into_iter().filter(|&e| Packed::packs(e)) {
+            let (rows, k) = (35, 768);
+            let mut state = 7_u32;
+            let mut byte = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            };
+            let bytes: Vec<u8> =
+                (0..rows * k / encoding.block_len() * encoding.block_bytes()).map(|_| byte()).collect();
+            let mut out = vec![0; Packed::bytes(encoding, rows, k).unwrap()];
+            pack_panels(&WeightRows::new(encoding, &bytes, rows, k).unwrap(), 0..panels(rows), &mut out);
+            sha.update(&out);
         }
-        let panel = (k / block).checked_mul(encoding.block_bytes() * 16);
-        let all = panel.and_then(|n| n.checked_next_multiple_of(64)?.checked_mul(Self::panels_of(rows)));
-        all.ok_or(KernelError::Length { what: "packed matrix", found: 0, expected: usize::MAX })
-    }
-
-    pub(crate) fn new(_: Encoding, _: usize, _: usize, bytes: &'a [u8]) -> Result<Self, KernelError> {
-        Ok(Self { bytes })
-    }
-}
-
-pub(super) fn pack_panels(w: &WeightRows<'_>, panels: Range<usize>, out: &mut [u8]) {
-    let each = out.len() / panels.len().max(1);
-    for (panel, out) in panels.zip(out.chunks_mut(each.max(1))) {
-        let rows = panel * 16..w.rows().min(panel * 16 + 16);
-        for (row, out) in rows.zip(out.chunks_mut(w.row_bytes())) {
-            out.copy_from_slice(w.row(row));
-        }
+        let found = super::super::digest::hex(&sha.finalize()[..8]);
+        assert_eq!(
+            (VERSION, found.as_str()),
+            (1, PACKED),
+            "packing writes other bytes: raise VERSION, so that no one reads files of the old form, and note both here"
+        );
     }
 }

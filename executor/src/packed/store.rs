@@ -3,7 +3,7 @@
 use super::digest::{self, Key};
 use super::file::{PackedFile, Unusable};
 use super::folder::Folder;
-use super::kernel::{Packed, pack_panels};
+use super::kernel::{Packed, pack_panels, panels};
 use super::layout::{Layout, Slot};
 use super::memory::Memory;
 use super::{PackedCache, writer};
@@ -263,7 +263,7 @@ impl Inner {
                 .map_err(|e| format!("no memory for {} bytes of packed matrices: {e}", self.layout.total))
         });
         let memory = memory.as_ref().map_err(String::clone)?;
-        let panel = slot.len / Packed::panels_of(m.rows).max(1);
+        let panel = slot.len / panels(m.rows).max(1);
         let chunk = (CHUNK / panel.max(1)).max(1);
         memory.fill(index, panel, chunk, team, |panels, out| pack_panels(&rows, panels, out));
         self.source.release(&m.name);

@@ -91,7 +91,7 @@ fn expected(source: &Matrices) -> Vec<Vec<u8>> {
         let (encoding, _, bytes) = &source.tensors[&m.name];
         let mut out = vec![0; Packed::bytes(*encoding, m.rows, m.k).unwrap()];
         let rows = WeightRows::new(*encoding, bytes, m.rows, m.k).unwrap();
-        kernel::pack_panels(&rows, 0..Packed::panels_of(m.rows), &mut out);
+        kernel::pack_panels(&rows, 0..kernel::panels(m.rows), &mut out);
         out
     };
     matrices().into_iter().map(pack).collect()
