@@ -1,0 +1,409 @@
+//! AVX-512 with VNNI: products of unsigned codes with signed planes.
+//!
+//! One token: codes are unpacked in registers, several panels at a time, so that memory is read in several streams.
+//! Several tokens: a panel is unpacked once into the cache, and tiles of tokens run over it.
+#![allow(unsafe_code, reason = "vector loads and stores take pointers")]
+
+use super::activations::{Quantized, Row};
+use super::block::Unpacked;
+use super::layout::{BLOCK, BLOCKS, GROUP, HEAD, PANEL, QUAD, has_halves, has_minimums, offset, unit};
+use super::{Isa, Packed, Target};
+use std::arch::x86_64::*;
+use std::ops::Range;
+use tallow_format::Encoding;
+
+/// Panels that one token runs over at once.
+const STREAMS: usize = 4;
+/// Tokens that run over an unpacked panel at once.
+const TOKENS: usize = 4;
+/// How far ahead memory is asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// As [`super::product`].
+pub(super) fn product(
+    x: &Quantized,
+    w: &Packed<'_>,
+    panels: Range<usize>,
+    target: Target<'_>,
+    unpacked: &mut Unpacked,
+) {
+    assert!(Isa::best() >= Isa::Avx512, "the dispatcher chose this path for a machine with AVX-512");
+    if x.m() == 1 {
+        // SAFETY: the features were found.
+        unsafe {
+            match w.encoding() {
+                Encoding::Q8 => one_token::<Q8>(x, w, panels, target),
+                Encoding::Q4 => one_token::<Q4>(x, w, panels, target),
+                Encoding::Q2K => one_token::<Q2K>(x, w, panels, target),
+                Encoding::Q3K => one_token::<Q3K>(x, w, panels, target),
+                Encoding::Q4K => one_token::<Q4K>(x, w, panels, target),
+                Encoding::Q5K => one_token::<Q5K>(x, w, panels, target),
+                Encoding::Q6K => one_token::<Q6K>(x, w, panels, target),
+                Encoding::U32 | Encoding::U16 | Encoding::Ternary => {}
+            }
+        }
+        return;
+    }
+    for panel in panels {
+        unpacked.fill(&w.layout, w.panel(panel), false);
+        let rows = PANEL.min(w.rows() - panel * PANEL);
+        for first in (0..x.m()).step_by(TOKENS) {
+            let count = TOKENS.min(x.m() - first);
+            let mut y = [[0.0; PANEL]; TOKENS];
+            // A short tile repeats its last token.
+            let tokens: [Row<'_>; TOKENS] = std::array::from_fn(|i| x.row(first + i.min(count - 1)));
+            // SAFETY: the features were found, and the panel has been unpacked for rows of this length.
+            unsafe {
+                match (has_halves(w.encoding()), has_minimums(w.encoding())) {
+                    (false, false) => tile::<false, false>(w.encoding(), &tokens, unpacked, &mut y),
+                    (false, true) => tile::<false, true>(w.encoding(), &tokens, unpacked, &mut y),
+                    (true, false) => tile::<true, false>(w.encoding(), &tokens, unpacked, &mut y),
+                    (true, true) => tile::<true, true>(w.encoding(), &tokens, unpacked, &mut y),
+                }
+            }
+            for (i, y) in y.iter().enumerate().take(count) {
+                target.put(first + i, panel * PANEL, &y[..rows]);
+            }
+        }
+    }
+}
+
+const Q8: u8 = 0;
+const Q4: u8 = 1;
+const Q2K: u8 = 2;
+const Q3K: u8 = 3;
+const Q4K: u8 = 4;
+const Q5K: u8 = 5;
+const Q6K: u8 = 6;
+
+const fn encoding_of(e: u8) -> Encoding {
+    match e {
+        Q8 => Encoding::Q8,
+        Q4 => Encoding::Q4,
+        Q2K => Encoding::Q2K,
+        Q3K => Encoding::Q3K,
+        Q4K => Encoding::Q4K,
+        Q5K => Encoding::Q5K,
+        _ => Encoding::Q6K,
+    }
+}
+
+/// # Safety
+/// The machine has the features.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: Target<'_>) {
+    let x = x.row(0);
+    let mut panel = panels.start;
+    while panel < panels.end {
+        // SAFETY: the features are there; as many panels follow.
+        let done = unsafe {
+            if panels.end - panel >= STREAMS {
+                some_panels::<E, STREAMS>(x, w, panel, target);
+                STREAMS
+            } else {
+                some_panels::<E, 1>(x, w, panel, target);
+                1
+            }
+        };
+        panel += done;
+    }
+}
+
+/// The outputs of `P` panels for one token.
+///
+/// # Safety
+/// The machine has the features and the matrix so many panels.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, first: usize, target: Target<'_>) {
+    let layout = &w.layout;
+    let starts: [*const u8; P] = std::array::from_fn(|p| w.panel(first + p).as_ptr());
+    let mut y = [_mm512_setzero_ps(); P];
+    let blocks = layout.k / BLOCK;
+    for (g, &scale) in x.scales.iter().enumerate() {
+        let mut acc = [_mm512_setzero_ps(); P];
+        let range = g * BLOCKS..blocks.min((g + 1) * BLOCKS);
+        // SAFETY: offsets of the layout lie inside each panel, those of the activations inside the row.
+        unsafe {
+            let heads: [Head; P] = std::array::from_fn(|p| Head::load::<E>(starts[p].add(layout.head_at(g * BLOCKS))));
+            for b in range {
+                let at = layout.codes_at(b);
+                for p in 0..P {
+                    one_block::<E>(x, b, starts[p].add(at), starts[p].add(layout.head_at(b)), &heads[p], &mut acc[p]);
+                }
+            }
+        }
+        for p in 0..P {
+            y[p] = _mm512_fmadd_ps(acc[p], _mm512_set1_ps(scale), y[p]);
+        }
+    }
+    for (p, y) in y.into_iter().enumerate() {
+        let mut out = [0.0; PANEL];
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_mul_ps(y, _mm512_set1_ps(unit(encoding_of(E))))) };
+        let panel = first + p;
+        target.put(0, panel * PANEL, &out[..PANEL.min(w.rows() - panel * PANEL)]);
+    }
+}
+
+/// The scales of a super-block: `d` and `dmin` of the rows.
+struct Head {
+    d: __m512,
+    dmin: __m512,
+}
+
+impl Head {
+    /// # Safety
+    /// A head is readable there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+    unsafe fn load<const E: u8>(at: *const u8) -> Self {
+        if E == Q8 || E == Q4 {
+            return Self { d: _mm512_setzero_ps(), dmin: _mm512_setzero_ps() };
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                d: _mm512_cvtph_ps(_mm256_loadu_si256(at.cast())),
+                dmin: _mm512_cvtph_ps(_mm256_loadu_si256(at.add(32).cast())),
+            }
+        }
+    }
+}
+
+/// Adds the products of one block of one panel.
+///
+/// # Safety
+/// `codes` and `head` point at the block's parts, and the row of `x` has the block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn one_block<const E: u8>(
+    x: Row<'_>,
+    b: usize,
+    codes: *const u8,
+    block_head: *const u8,
+    head: &Head,
+    acc: &mut __m512,
+) {
+    let encoding = encoding_of(E);
+    let halves = if has_halves(encoding) { 2 } else { 1 };
+    let quads_of_half = 8 / halves;
+    let offset = -i32::from(offset(encoding));
+    // SAFETY: the caller's promise.
+    unsafe {
+        ask(codes, block_bytes(E));
+        let quads = quads::<E>(codes);
+        let (high, low) = (x.high.as_ptr().add(b * BLOCK), x.low.as_ptr().add(b * BLOCK));
+        for half in 0..halves {
+            let sum = if halves == 2 { *x.halves.get_unchecked(2 * b + half) } else { *x.sums.get_unchecked(b) };
+            let mut above = _mm512_setzero_si512();
+            let mut below = _mm512_set1_epi32(sum.wrapping_mul(offset));
+            for j in half * quads_of_half..(half + 1) * quads_of_half {
+                let of = |plane: *const i8| _mm512_set1_epi32(plane.add(4 * j).cast::<i32>().read_unaligned());
+                above = _mm512_dpbusd_epi32(above, quads[j], of(high));
+                below = _mm512_dpbusd_epi32(below, quads[j], of(low));
+            }
+            let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above), below);
+            let (scale, minimum) = scales::<E>(block_head, head, b % BLOCKS, half);
+            *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, *acc);
+            if has_minimums(encoding) {
+                *acc = _mm512_fmadd_ps(_mm512_set1_ps(sum as f32), minimum, *acc);
+            }
+        }
+    }
+}
+
+/// Bytes of the codes of a block.
+const fn block_bytes(e: u8) -> usize {
+    QUAD * match e {
+        Q8 => 8,
+        Q2K => 2,
+        Q3K => 3,
+        Q5K => 5,
+        Q6K => 6,
+        _ => 4,
+    }
+}
+
+/// Asks for memory that is read soon.
+#[inline(always)]
+fn ask(at: *const u8, bytes: usize) {
+    for line in (0..bytes).step_by(QUAD) {
+        // SAFETY: a hint, which touches nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD + line).cast()) };
+    }
+}
+
+/// The codes of a block, without sign.
+///
+/// # Safety
+/// The codes of the block are readable there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn quads<const E: u8>(at: *const u8) -> [__m512i; 8] {
+    // SAFETY: the caller's promise.
+    let load = |i: usize| unsafe { _mm512_loadu_si512(at.add(i * QUAD).cast()) };
+    let low_nibbles = _mm512_set1_epi8(15);
+    let mask = |v: __m512i, bits: i8| _mm512_and_si512(v, _mm512_set1_epi8(bits));
+    let mut quads = [_mm512_setzero_si512(); 8];
+    if E == Q8 {
+        for (i, quad) in quads.iter_mut().enumerate() {
+            *quad = load(i);
+        }
+        return quads;
+    }
+    if E != Q2K && E != Q3K {
+        for i in 0..4 {
+            let both = load(i);
+            quads[i] = _mm512_and_si512(both, low_nibbles);
+            quads[i + 4] = _mm512_and_si512(_mm512_srli_epi16::<4>(both), low_nibbles);
+        }
+    }
+    // `a | b & c`.
+    const JOIN: i32 = 0b1111_1000;
+    let join = |a: __m512i, b: __m512i, c: i8| _mm512_ternarylogic_epi32::<JOIN>(a, b, _mm512_set1_epi8(c));
+    match E {
+        Q5K => {
+            let bits = load(4);
+            quads[0] = join(quads[0], _mm512_slli_epi16::<4>(bits), 16);
+            quads[1] = join(quads[1], _mm512_slli_epi16::<3>(bits), 16);
+            quads[2] = join(quads[2], _mm512_slli_epi16::<2>(bits), 16);
+            quads[3] = join(quads[3], _mm512_slli_epi16::<1>(bits), 16);
+            quads[4] = join(quads[4], bits, 16);
+            quads[5] = join(quads[5], _mm512_srli_epi16::<1>(bits), 16);
+            quads[6] = join(quads[6], _mm512_srli_epi16::<2>(bits), 16);
+            quads[7] = join(quads[7], _mm512_srli_epi16::<3>(bits), 16);
+        }
+        Q6K => {
+            for half in 0..2 {
+                let pairs = load(4 + half);
+                let quads = &mut quads[4 * half..4 * half + 4];
+                quads[0] = join(quads[0], _mm512_slli_epi16::<4>(pairs), 0x30);
+                quads[1] = join(quads[1], _mm512_slli_epi16::<2>(pairs), 0x30);
+                quads[2] = join(quads[2], pairs, 0x30);
+                quads[3] = join(quads[3], _mm512_srli_epi16::<2>(pairs), 0x30);
+            }
+        }
+        Q2K | Q3K => {
+            for half in 0..2 {
+                let pairs = load(half);
+                let quads = &mut quads[4 * half..4 * half + 4];
+                quads[0] = mask(pairs, 3);
+                quads[1] = mask(_mm512_srli_epi16::<2>(pairs), 3);
+                quads[2] = mask(_mm512_srli_epi16::<4>(pairs), 3);
+                quads[3] = mask(_mm512_srli_epi16::<6>(pairs), 3);
+            }
+            if E == Q3K {
+                let bits = load(2);
+                quads[0] = join(quads[0], _mm512_slli_epi16::<2>(bits), 4);
+                quads[1] = join(quads[1], _mm512_slli_epi16::<1>(bits), 4);
+                quads[2] = join(quads[2], bits, 4);
+                quads[3] = join(quads[3], _mm512_srli_epi16::<1>(bits), 4);
+                quads[4] = join(quads[4], _mm512_srli_epi16::<2>(bits), 4);
+                quads[5] = join(quads[5], _mm512_srli_epi16::<3>(bits), 4);
+                quads[6] = join(quads[6], _mm512_srli_epi16::<4>(bits), 4);
+                quads[7] = join(quads[7], _mm512_srli_epi16::<5>(bits), 4);
+            }
+        }
+        _ => {}
+    }
+    quads
+}
+
+/// Scale and negated minimum of a half (or of the whole) of block `j` of a group.
+///
+/// # Safety
+/// The head of the block (`q8`, `q4`) or of its super-block is readable there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn scales<const E: u8>(at: *const u8, head: &Head, j: usize, half: usize) -> (__m512, __m512) {
+    let zero = _mm512_setzero_ps();
+    // SAFETY: the caller's promise; the indices lie inside a head.
+    unsafe {
+        let small = |index: usize| _mm_loadu_si128(at.add(64 + index * PANEL).cast());
+        let unsigned = |bytes: __m128i| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+        let negated = |v: __m512| _mm512_sub_ps(_mm512_set1_ps(-0.0), v);
+        const { assert!(HEAD == 64 + 16 * PANEL && GROUP == 256) }
+        match E {
+            Q8 | Q4 => {
+                let words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(at.cast()));
+                (_mm512_cvtepi32_ps(words), zero)
+            }
+            Q4K | Q5K => {
+                let minimum = _mm512_mul_ps(head.dmin, unsigned(small(8 + j)));
+                (_mm512_mul_ps(head.d, unsigned(small(j))), negated(minimum))
+            }
+            Q2K => {
+                let both = small(2 * j + half);
+                let scale = unsigned(_mm_and_si128(both, _mm_set1_epi8(15)));
+                let minimum = unsigned(_mm_and_si128(_mm_srli_epi16::<4>(both), _mm_set1_epi8(15)));
+                (_mm512_mul_ps(head.d, scale), negated(_mm512_mul_ps(head.dmin, minimum)))
+            }
+            _ => {
+                let scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(small(2 * j + half)));
+                (_mm512_mul_ps(head.d, scale), zero)
+            }
+        }
+    }
+}
+
+/// The outputs of a tile of tokens with one unpacked panel of codes without sign.
+///
+/// # Safety
+/// The machine has the features and the panel the blocks of the rows.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
+    encoding: Encoding,
+    tokens: &[Row<'_>; TOKENS],
+    w: &Unpacked,
+    y: &mut [[f32; PANEL]; TOKENS],
+) {
+    let halves = if HALVES { 2 } else { 1 };
+    let quads_of_half = 8 / halves;
+    let offset = -i32::from(offset(encoding));
+    let blocks = tokens[0].high.len() / BLOCK;
+    let mut out = [_mm512_setzero_ps(); TOKENS];
+    for g in 0..tokens[0].scales.len() {
+        let mut acc = [_mm512_setzero_ps(); TOKENS];
+        for b in g * BLOCKS..blocks.min((g + 1) * BLOCKS) {
+            for half in 0..halves {
+                let sums: [i32; TOKENS] =
+                    std::array::from_fn(|t| if HALVES { tokens[t].halves[2 * b + half] } else { tokens[t].sums[b] });
+                let mut above = [_mm512_setzero_si512(); TOKENS];
+                let mut below = sums.map(|sum| _mm512_set1_epi32(sum.wrapping_mul(offset)));
+                for j in half * quads_of_half..(half + 1) * quads_of_half {
+                    // SAFETY: the block's quads and the tokens' codes are there.
+                    unsafe {
+                        let quad = _mm512_load_si512(w.codes.get_unchecked(b).0[j].as_ptr().cast());
+                        for t in 0..TOKENS {
+                            let of = |plane: &[i8]| {
+                                let at = plane.as_ptr().add(b * BLOCK + 4 * j).cast::<i32>();
+                                _mm512_set1_epi32(at.read_unaligned())
+                            };
+                            above[t] = _mm512_dpbusd_epi32(above[t], quad, of(tokens[t].high));
+                            below[t] = _mm512_dpbusd_epi32(below[t], quad, of(tokens[t].low));
+                        }
+                    }
+                }
+                // SAFETY: sixteen numbers each.
+                let scale = unsafe { _mm512_loadu_ps(w.scales[b][half].as_ptr()) };
+                for t in 0..TOKENS {
+                    let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above[t]), below[t]);
+                    acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, acc[t]);
+                    if MINIMUMS {
+                        // SAFETY: sixteen numbers.
+                        let minimum = unsafe { _mm512_loadu_ps(w.minimums[b][half].as_ptr()) };
+                        acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(sums[t] as f32), minimum, acc[t]);
+                    }
+                }
+            }
+        }
+        for t in 0..TOKENS {
+            out[t] = _mm512_fmadd_ps(acc[t], _mm512_set1_ps(tokens[t].scales[g]), out[t]);
+        }
+    }
+    for (out, y) in out.into_iter().zip(y) {
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_storeu_ps(y.as_mut_ptr(), _mm512_mul_ps(out, _mm512_set1_ps(unit(encoding)))) };
+    }
+}
