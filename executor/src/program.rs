@@ -4,7 +4,7 @@ use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::{self, Interpreter};
 use crate::kernels::Team;
-use crate::packed::{Matrix, PackedCache, PackedStore};
+use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
 use std::collections::{HashMap, HashSet};
@@ -301,7 +301,8 @@ fn matrices<'a>(plans: impl Iterator<Item = &'a Arc<Loaded>>) -> Vec<Matrix> {
                 let Some(Val::Weight(weight)) = &loaded.fixed[buffer.0 as usize] else { continue };
                 if !seen.contains(weight.name()) {
                     seen.insert(weight.name().to_owned());
-                    found.extend(weight.matrix());
+                    // Sizes that do not fit are an error where the step runs.
+                    found.extend(weight.matrix().filter(|m| Packed::bytes(m.encoding, m.rows, m.k).is_ok()));
                 }
             }
         }

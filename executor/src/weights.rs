@@ -2,7 +2,7 @@
 
 use crate::error::{ExecutorError, Result};
 use crate::kernels::Team;
-use crate::packed::{Matrix, Packed, PackedStore};
+use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use candle_core::{Device, Tensor};
 use std::sync::{Arc, OnceLock};
 use tallow_format::{Encoding, FileIdentity, ModelFile};
@@ -99,9 +99,7 @@ impl Weight {
         let view = self.view().ok()?;
         let &[rows, k] = view.shape else { return None };
         let (rows, k) = (usize::try_from(rows).ok()?, usize::try_from(k).ok()?);
-        // Sizes that do not fit are an error where a step uses them.
-        let fits = Packed::packs(view.encoding) && Packed::bytes(view.encoding, rows, k).is_ok();
-        fits.then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
+        Packed::packs(view.encoding).then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
     }
 
     /// Names the store that has a place for the packed matrix, if it has one.
@@ -112,9 +110,18 @@ impl Weight {
         }
     }
 
-    /// The packed matrix, packed on first use; none for a tensor that has no place in a store.
+    /// The packed matrix, packed on first use; none for a tensor of another shape or encoding.
     pub fn packed(&self, team: &Team) -> Result<Option<Packed<'_>>> {
-        self.packed.get().map(|(store, index)| store.matrix(*index, team)).transpose()
+        let (store, index) = match self.packed.get() {
+            Some(place) => place,
+            None => {
+                // A matrix that no product of the plan names is no part of the program's region.
+                let Some(matrix) = self.matrix() else { return Ok(None) };
+                let own = Arc::new(PackedStore::new(vec![matrix], self.source.clone(), PackedCache::Off)?);
+                self.packed.get_or_init(|| (own, 0))
+            }
+        };
+        store.matrix(*index, team).map(Some)
     }
 
     /// The sibling scales of a ternary tensor: one, or one per row.
@@ -226,5 +233,32 @@ mod tests {
             let want = format!("tensor `w.scale`: it has {scales} values, and `w` has {rows} rows");
             assert!(error.contains(&want), "{error}");
         }
+    }
+
+    /// Blocks of `q8` in a shape.
+    struct Blocks(Vec<u64>, Vec<u8>);
+
+    impl WeightSource for Blocks {
+        fn weight(&self, _: &str) -> Option<WeightView<'_>> {
+            Some(WeightView { shape: &self.0, encoding: Encoding::Q8, bytes: &self.1 })
+        }
+    }
+
+    #[test]
+    fn a_matrix_without_a_store_packs_in_memory_of_its_own() {
+        let team = Team::new(1).unwrap();
+        let weight = |shape: &[u64]| {
+            let blocks = shape.iter().product::<u64>() as usize / Encoding::Q8.block_len();
+            let bytes = vec![1; blocks * Encoding::Q8.block_bytes()];
+            let source: Arc<dyn WeightSource> = Arc::new(Blocks(shape.to_vec(), bytes));
+            Weight::new("w", &source).unwrap()
+        };
+        let matrix = weight(&[5, 64]);
+        for _ in 0..2 {
+            let packed = matrix.packed(&team).unwrap().unwrap();
+            assert_eq!((packed.rows(), packed.k()), (5, 64));
+        }
+        assert!(weight(&[2, 5, 64]).packed(&team).unwrap().is_none(), "no matrix");
+        assert!(weight(&[64]).packed(&team).unwrap().is_none());
     }
 }
