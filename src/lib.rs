@@ -28,6 +28,7 @@ pub mod program;
 pub mod session;
 pub mod source;
 pub mod tensor_file;
+mod tokens;
 
 pub use error::{Error, Result};
 pub use generation::{Ended, Generation, Statistics};
@@ -38,7 +39,7 @@ pub use source::{Opened, Source};
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;
 pub use tallow_executor::chat::Message;
-pub use tallow_executor::{CacheType, Engine, HostFunctions, Rows, Tensor};
+pub use tallow_executor::{CacheType, Engine, HostFunctions, PackedCache, PackedReport, Rows, Tensor};
 pub use tallow_format as format;
 pub use tallow_frontends as frontends;
 pub use tallow_import as import;
