@@ -12,6 +12,7 @@ mod error;
 pub mod host;
 mod interpreter;
 pub mod kernels;
+pub mod profile;
 mod program;
 pub mod sampling;
 mod session;

@@ -160,6 +160,11 @@ impl Program {
         self.one.as_ref().map(|one| &one.plan)
     }
 
+    /// The plan that a call of so many tokens runs.
+    pub fn call_plan(&self, rows: crate::Rows, tokens: usize) -> &Plan {
+        &self.for_call(rows, tokens).plan
+    }
+
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
     /// `[1]`, `input_ids` among them.
     pub fn one_token_inputs(&self) -> &[String] {
@@ -180,6 +185,11 @@ impl Program {
     /// Whether sessions hold the rows of caches in half precision.
     pub fn half_cache(&self) -> bool {
         self.half_cache
+    }
+
+    /// The threads that run its steps.
+    pub fn team(&self) -> &Team {
+        &self.team
     }
 
     /// Number of threads.

@@ -6,10 +6,12 @@ use crate::error::{ExecutorError, Result};
 use crate::interpreter::layout::operand;
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
+use crate::profile::Recorder;
 use crate::program::{Engine, LOGITS, Loaded, Program};
 use crate::value::{Val, element};
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
+use std::time::Instant;
 use tallow_compiler::{PlanInput, Step};
 use tallow_ir::{Bindings, DType as IrType, Dim, PAST, POS, SEQUENCE, Shape, TensorType};
 
@@ -32,13 +34,15 @@ pub struct Session {
     pub(crate) random: RandomState,
     /// Inputs of every call of [`Session::forward`] beside the ids.
     fixed: Vec<(String, Tensor)>,
+    /// Where the times of calls go.
+    recorder: Option<Recorder>,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
         let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
-        Session { program, caches, past: 0, random: RandomState::default(), fixed: Vec::new() }
+        Session { program, caches, past: 0, random: RandomState::default(), fixed: Vec::new(), recorder: None }
     }
 
     /// The program.
@@ -55,6 +59,11 @@ impl Session {
     /// whole text.
     pub fn is_stateless(&self) -> bool {
         self.caches.is_empty()
+    }
+
+    /// From now on the times of calls go to this recorder, or nowhere; gives the one before.
+    pub fn set_recorder(&mut self, recorder: Option<Recorder>) -> Option<Recorder> {
+        std::mem::replace(&mut self.recorder, recorder)
     }
 
     /// Bytes that the cache holds.
@@ -267,15 +276,27 @@ impl Session {
         let host = program.host.as_deref();
         let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
         let mut operands = Vec::new();
-        for step in &plan.steps {
+        let mut recorder = self.recorder.as_mut();
+        if let Some(recorder) = &mut recorder {
+            recorder.begin(rows, tokens, self.past, plan.steps.len());
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            let started = recorder.is_some().then(Instant::now);
             let results = run_step(&program, loaded, step, &mut buffers, &mut operands, &mut frame)?;
             for (b, value) in step.results.iter().zip(results) {
                 if !step.frees.contains(b) {
                     buffers[b.0 as usize] = Some(value);
                 }
             }
+            if let (Some(recorder), Some(started)) = (&mut recorder, started) {
+                recorder.step(index, started, Instant::now());
+            }
         }
-        outputs(loaded, &buffers, frame.caches)
+        let outputs = outputs(loaded, &buffers, frame.caches);
+        if let Some(recorder) = recorder {
+            recorder.end();
+        }
+        outputs
     }
 
     /// The inputs in the plan's order, as the plan's types, and the symbols that their shapes bind.

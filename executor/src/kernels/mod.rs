@@ -10,6 +10,7 @@
 //! | [`softmax`](mod@softmax) | softmax of rows |
 //! | [`embed`] | decoding single rows of an encoded matrix |
 //! | [`team`] | the threads |
+//! | [`machine`] | the rates that the machine allows, measured |
 //!
 //! Every result is a function of its own operands: each output is reduced in one order, whatever
 //! the number of rows in the call, the number of threads, or the instruction set. The portable
@@ -24,6 +25,7 @@ mod cpu;
 mod disjoint;
 pub mod embed;
 mod error;
+pub mod machine;
 mod math;
 pub mod matmul;
 pub mod norm;
