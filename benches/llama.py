@@ -42,7 +42,6 @@ class Model:
         ll.llama_backend_init()
         params = ll.llama_model_default_params()
         params.n_gpu_layers = 0
-        import os; params.use_extra_bufts = not os.environ.get("NOEXTRA")
         self.model = ll.llama_model_load_from_file(path.encode(), params)
         if not self.model:
             sys.exit(f"llama.cpp cannot load {path}")

@@ -72,7 +72,7 @@ pub fn run(
 ) -> Result<Report> {
     let repetitions = options.repetitions.max(1);
     let mut report = Report { repetitions, ..Report::default() };
-    let mut part = |progress: &mut dyn Progress, what: &str| match progress.cancelled() {
+    let part = |progress: &mut dyn Progress, what: &str| match progress.cancelled() {
         true => Err(Error::Usage("measuring was interrupted".into())),
         false => {
             progress.part(what);
@@ -226,7 +226,7 @@ pub fn continues_ids(model: &Model) -> Result<()> {
     model.takes_text()?;
     let plan = model.program().plan();
     let other = plan.inputs.iter().find(|i| i.name != "input_ids" && i.name != POS);
-    let once = model.compiled().and_then(|c| c.once()).map(|once| once.plan().signature());
+    let once = model.compiled().and_then(|c| c.once()).map(|once| once.signature());
     match (other, once) {
         (None, None) => Ok(()),
         (other, once) => Err(Error::Usage(format!(
