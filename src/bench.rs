@@ -18,7 +18,7 @@ use crate::{Error, Model, Result};
 use std::time::Instant;
 use tallow_executor::kernels::Team;
 use tallow_executor::kernels::machine::{self, Dot, Memory};
-use tallow_executor::{ExecutorError, Rows, Session, Tensor};
+use tallow_executor::{CandleError, ExecutorError, Rows, Session, Tensor};
 use tallow_ir::POS;
 
 /// Tokens of the prompt of the time to the first token.
@@ -142,7 +142,10 @@ pub fn run(
     }
     report.peak_memory = peak_memory();
     let team = program.team();
-    let mut limits = Limits::new(options.memory, team)?;
+    let mut limits = Limits { memory: None, team, bandwidth: Measurements::default(), peak: Measurements::default() };
+    if !report.decode.is_empty() {
+        limits.take(options.memory)?;
+    }
     for _ in 0..repetitions {
         for prefill in &mut report.prefill {
             part(progress, &format!("prefill of {}", prefill.tokens))?;
@@ -188,24 +191,28 @@ fn decode_rate(text: &mut Session, decode: &Decode, tokens: usize, vocabulary: u
 
 /// The limits of the machine, measured whenever asked.
 struct Limits<'a> {
-    memory: Memory,
+    /// What is read; none where nothing is decoded.
+    memory: Option<Memory>,
     team: &'a Team,
     bandwidth: Measurements,
     peak: Measurements,
 }
 
-impl<'a> Limits<'a> {
-    fn new(bytes: usize, team: &'a Team) -> Result<Self> {
-        let fault = |e: std::io::Error| {
-            Error::Usage(format!("cannot take {bytes} bytes to measure the memory bandwidth: {e}; close other programs"))
+impl Limits<'_> {
+    fn take(&mut self, bytes: usize) -> Result<()> {
+        let fault = |source: std::io::Error| {
+            ExecutorError::Tensor(CandleError::Msg(format!(
+                "cannot take {bytes} bytes to measure the memory bandwidth: {source}; end other programs, or leave \
+                 decoding out (--decode 0)"
+            )))
         };
-        let memory = Memory::new(bytes, team).map_err(fault)?;
-        Ok(Limits { memory, team, bandwidth: Measurements::default(), peak: Measurements::default() })
+        self.memory = Some(Memory::new(bytes, self.team).map_err(fault)?);
+        Ok(())
     }
 
     /// Bytes per second.
     fn bytes(&mut self) -> f64 {
-        let rate = self.memory.read_rate(self.team);
+        let rate = self.memory.as_ref().map_or(f64::NAN, |memory| memory.read_rate(self.team));
         self.bandwidth.push(rate);
         rate
     }
@@ -251,7 +258,8 @@ pub fn ids(count: usize, vocabulary: usize) -> Vec<u32> {
 /// The likeliest token of one row of logits; the first of equals.
 fn greedy(logits: &Tensor) -> Result<u32> {
     let row = logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(ExecutorError::from)?;
-    let best = row.iter().enumerate().fold((0, f32::NEG_INFINITY), |best, (i, &v)| if v > best.1 { (i, v) } else { best });
+    let best =
+        row.iter().enumerate().fold((0, f32::NEG_INFINITY), |best, (i, &v)| if v > best.1 { (i, v) } else { best });
     Ok(best.0 as u32)
 }
 
@@ -301,7 +309,13 @@ mod tests {
     }
 
     fn small() -> BenchOptions {
-        BenchOptions { repetitions: 2, prefill: vec![4, 1 << 40], decode: 2, depth: vec![0, 3, 1 << 40], memory: 1 << 16 }
+        BenchOptions {
+            repetitions: 2,
+            prefill: vec![4, 1 << 40],
+            decode: 2,
+            depth: vec![0, 3, 1 << 40],
+            memory: 1 << 16,
+        }
     }
 
     #[test]
@@ -316,7 +330,10 @@ mod tests {
         // The limits stand before and after each measurement.
         assert_eq!([counts(&report.bandwidth), counts(&report.peak)], [8, 4]);
         let skipped = report.skipped.join("\n");
-        assert!(skipped.contains("prefill of 1099511627776") && skipped.contains("at depth 1099511627776"), "{skipped}");
+        assert!(
+            skipped.contains("prefill of 1099511627776") && skipped.contains("at depth 1099511627776"),
+            "{skipped}"
+        );
         assert_eq!(seen.begun, seen.total);
         assert!(report.load_seconds.max() <= report.first_token_seconds.max());
     }

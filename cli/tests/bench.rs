@@ -4,11 +4,13 @@
 mod common;
 
 use common::*;
+use std::path::Path;
 
 #[test]
 fn bench_measures_each_quantity_so_often() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["bench", "--repetitions", "2", "--prefill", "8", "--decode", "2", "--depth", "0,4", "--threads", "2"];
+    let arguments =
+        ["bench", "--repetitions", "2", "--prefill", "8", "--decode", "2", "--depth", "0,4", "--threads", "2"];
     let report = tallow(folder.path(), &[&arguments[..], &["--json"]].concat()).json();
     assert_eq!(report["threads"], 2);
     for quantity in [
@@ -34,13 +36,17 @@ fn bench_measures_each_quantity_so_often() {
 #[test]
 fn bench_prints_a_table_and_what_it_skipped() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["bench", "--repetitions", "1", "--prefill", "4", "--decode", "1", "--depth", "0", "--context", "8"];
+    let arguments =
+        ["bench", "--repetitions", "1", "--prefill", "4", "--decode", "1", "--depth", "0", "--context", "8"];
     let all = tallow(folder.path(), &arguments).fine();
-    for line in ["load ", "first token ", "prefill of 4 ", "decode of 1 at depth 0 ", "memory bandwidth ", "peak memory "] {
+    for line in
+        ["load ", "first token ", "prefill of 4 ", "decode of 1 at depth 0 ", "memory bandwidth ", "peak memory "]
+    {
         assert!(all.lines().any(|l| l.starts_with(line)), "{line}: {all}");
     }
     assert!(!all.contains("skipped"), "{all}");
-    let rest = ["bench", "--repetitions", "1", "--prefill", "4,64", "--decode", "1", "--depth", "2048", "--context", "8"];
+    let rest =
+        ["bench", "--repetitions", "1", "--prefill", "4,64", "--decode", "1", "--depth", "2048", "--context", "8"];
     let some = tallow(folder.path(), &rest).fine();
     assert!(some.contains("skipped: prefill of 64: needs 64 tokens, and the context holds 8\n"), "{some}");
     assert!(some.contains("skipped: decode of 1 at depth 2048: needs 2049 tokens"), "{some}");
@@ -48,10 +54,17 @@ fn bench_prints_a_table_and_what_it_skipped() {
 
 #[test]
 fn what_continues_no_text_is_not_measured() {
-    let (folder, _) = tiny();
-    for arguments in [&["bench", "tiny.model"][..], &["profile", "tiny.model"], &["bench", "none.model"]] {
-        let error = tallow(folder.path(), arguments).fails(3);
-        assert!(error.contains(arguments[1]), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/graphs/classifier");
+    let (weights, graph) =
+        (source.join("weights.safetensors"), format!("--graph={}", source.join("graph.txt").display()));
+    let import = ["import", weights.to_str().unwrap(), &graph, "--model-type", "tiny", "-o", "c.model"];
+    tallow(folder.path(), &import).fine();
+    for command in ["bench", "profile"] {
+        let error = tallow(folder.path(), &[command, "c.model"]).fails(2);
+        assert!(error.contains("c.model: its graph takes no `input_ids`") && error.contains("--input"), "{error}");
+        let error = tallow(folder.path(), &[command, "none.model"]).fails(3);
+        assert!(error.contains("none.model"), "{error}");
     }
     for arguments in [&["bench", "--repetitions", "0"][..], &["bench", "--prefill", "a"], &["profile"]] {
         assert_eq!(tallow(folder.path(), arguments).code, 2);
@@ -61,7 +74,7 @@ fn what_continues_no_text_is_not_measured() {
 #[test]
 fn profile_sums_up_by_operation_and_by_place() {
     let folder = tempfile::tempdir().unwrap();
-    let model = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/storyteller.model");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/storyteller.model");
     let model = model.to_str().unwrap();
     let run = |rest: &[&str]| tallow(folder.path(), &[&["profile", model], rest].concat());
     let shown = run(&["--tokens", "5", "--decode", "2"]).fine();

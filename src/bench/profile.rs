@@ -158,7 +158,8 @@ pub fn profile(model: &Model, options: &ProfileOptions) -> Result<Profile> {
     let calls = recorder.into_calls();
     let (first, rest) = calls.split_at(prompt_calls);
     let phases = [("prefill", first), ("decode", rest)];
-    let phases = phases.into_iter().filter(|(_, calls)| !calls.is_empty()).map(|(name, calls)| phase(model, name, calls));
+    let phases =
+        phases.into_iter().filter(|(_, calls)| !calls.is_empty()).map(|(name, calls)| phase(model, name, calls));
     Ok(Profile { model: model.clone(), phases: phases.collect(), calls })
 }
 
@@ -185,7 +186,8 @@ fn phase(model: &Model, name: &'static str, calls: &[Call]) -> Phase {
     }
     let seconds = all.as_secs_f64();
     let operations = operations.into_iter().map(|(name, sum)| sum.line(name, seconds));
-    let places = places.into_iter().map(|((before, after), sum)| sum.line(place(&before, &sum.numbers, &after), seconds));
+    let places =
+        places.into_iter().map(|((before, after), sum)| sum.line(place(&before, &sum.numbers, &after), seconds));
     Phase {
         name,
         tokens: calls.iter().map(|c| c.tokens).sum(),
@@ -256,10 +258,8 @@ fn place(before: &str, numbers: &std::collections::BTreeSet<u32>, after: &str) -
             _ => ranges.push((number, number)),
         }
     }
-    let ranges: Vec<String> = ranges
-        .into_iter()
-        .map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
-        .collect();
+    let ranges: Vec<String> =
+        ranges.into_iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
     let before = before.trim_end_matches(['.', '/', '_']);
     let plural = if before.ends_with('s') { "" } else { "s" };
     format!("{before}{plural} {}: {}", ranges.join(","), after.trim_start_matches(['.', '/', '_']))

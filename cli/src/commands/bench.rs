@@ -108,14 +108,15 @@ fn text(report: &Report) -> String {
     );
     let mut rows: Vec<Vec<String>> =
         vec![["what", "unit", "min", "median", "max", "share of limit"].map(str::to_owned).to_vec()];
-    let mut row = |what: String, unit: &str, values: &Measurements, scale: f64, share: Option<(&Measurements, &str)>| {
-        let share = share.map(|(share, of)| format!("{:.0} % of {of}", share.median() * 100.0));
-        let cells = [values.min(), values.median(), values.max()].map(|v| number(v * scale));
-        let mut row = vec![what, unit.to_owned()];
-        row.extend(cells);
-        row.extend(share);
-        rows.push(row);
-    };
+    let mut row =
+        |what: String, unit: &str, values: &Measurements, scale: f64, share: Option<(&Measurements, &str)>| {
+            let share = share.map(|(share, of)| format!("{:.0} % of {of}", share.median() * 100.0));
+            let cells = [values.min(), values.median(), values.max()].map(|v| number(v * scale));
+            let mut row = vec![what, unit.to_owned()];
+            row.extend(cells);
+            row.extend(share);
+            rows.push(row);
+        };
     row("load".into(), "ms", &report.load_seconds, 1e3, None);
     row("first token".into(), "ms", &report.first_token_seconds, 1e3, None);
     for p in &report.prefill {

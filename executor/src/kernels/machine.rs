@@ -121,7 +121,8 @@ impl Dot {
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if Isa::detect() != Isa::Portable {
-            let wide = std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vnni");
+            let wide =
+                std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vnni");
             return if wide { Dot::Vnni } else { Dot::Avx2 };
         }
         Dot::Portable
