@@ -135,6 +135,16 @@ impl LoadOptions {
         options
     }
 
+    /// What opens the model at `source` each time that it is called; imported into the cache first where needed.
+    pub fn opener(&self, source: Option<&Path>, ui: &Ui) -> Result<impl FnMut() -> tallow::Result<Model> + use<>> {
+        let options = self.model_options();
+        let path = source.map(|source| resolve(source, ui)).transpose()?;
+        Ok(move || match &path {
+            None => Model::storyteller_with(&options),
+            Some(path) => Model::open_with(path, &options),
+        })
+    }
+
     /// The model at `source`, imported into the cache first where needed; the embedded one without a
     /// source.
     pub fn load(&self, source: Option<&Path>, ui: &Ui) -> Result<Model> {

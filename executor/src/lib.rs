@@ -14,6 +14,7 @@ mod interpreter;
 pub mod kernels;
 mod native;
 pub mod packed;
+pub mod profile;
 mod program;
 pub mod sampling;
 mod session;

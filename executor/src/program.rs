@@ -203,6 +203,11 @@ impl Program {
         self.one.as_ref().map(|one| &one.plan)
     }
 
+    /// The plan that a call of so many tokens runs.
+    pub fn call_plan(&self, rows: crate::Rows, tokens: usize) -> &Plan {
+        &self.for_call(rows, tokens).plan
+    }
+
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
     /// `[1]`, `input_ids` among them.
     pub fn one_token_inputs(&self) -> &[String] {
@@ -228,6 +233,11 @@ impl Program {
     /// Whether plans run whole where they can.
     pub(crate) fn runs_whole(&self) -> bool {
         self.options.engine == Engine::Cpu && self.options.walk == Walk::Whole
+    }
+
+    /// The threads that run its steps.
+    pub fn team(&self) -> &Team {
+        &self.team
     }
 
     /// Number of threads.
