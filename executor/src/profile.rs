@@ -62,9 +62,13 @@ impl Recorder {
         self.calls.push(Call { rows, tokens, past, started: now, ended: now, steps: Vec::with_capacity(steps) });
     }
 
-    /// Step `index` of the plan has run.
+    /// Step `index` of the plan has run, or a part of it that follows the last one.
     pub fn step(&mut self, index: usize, started: Instant, ended: Instant) {
         if let Some(call) = self.calls.last_mut() {
+            if let Some(last) = call.steps.last_mut().filter(|span| span.step == index) {
+                last.ended = ended;
+                return;
+            }
             call.steps.push(Span { step: index, started, ended });
         }
     }

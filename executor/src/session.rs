@@ -295,10 +295,10 @@ impl Session {
         let (loaded, variant) = program.for_call(rows, tokens);
         let plan = &loaded.plan;
         if program.runs_whole() {
-            let order = Order { program: &program, loaded, variant, bindings, tokens, past: self.past };
+            let order = Order { program: &program, loaded, variant, bindings, tokens, rows, past: self.past };
             let host = program.host.as_deref();
             let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
-            if let Some(outputs) = self.runner.run(&order, &given, &mut frame)? {
+            if let Some(outputs) = self.runner.run(&order, &given, &mut frame, self.recorder.as_mut())? {
                 return Ok(outputs);
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`matmul`](mod@matmul) | products of activations with encoded or `f32` weight rows |
+//! | [`matmul`](mod@matmul) | products of activations with `f32` rows and those of exact encodings |
 //! | [`packed`] | the same for matrices of block encodings, packed once into kernel layout |
 //! | [`attention`](mod@attention) | grouped scaled dot-product attention over a key and value cache |
 //! | [`norm`] | root-mean-square and layer normalisation of rows |
@@ -40,14 +40,14 @@ pub mod team;
 mod weights;
 
 pub use attention::{
-    AttentionCall, AttentionMask, AttentionScratch, AttentionShared, AttentionSpec, KvData, KvElement, KvEncoding, KvLayout,
-    KvRows, KvStore, KvWriter, attend, attention,
+    AttentionCall, AttentionMask, AttentionScratch, AttentionShared, AttentionSpec, KvData, KvElement, KvEncoding,
+    KvLayout, KvRows, KvStore, KvWriter, attend, attention,
 };
 pub use cpu::{ISA_VARIABLE, Isa};
 pub use disjoint::Disjoint;
 pub use embed::{dequantize_row, gather_rows};
 pub use error::KernelError;
-pub use matmul::{Activations, matmul, matmul_f32, matmul_quantized};
+pub use matmul::{matmul, matmul_f32};
 pub use norm::{
     layer_norm, layer_norm_row, rms_norm, rms_norm_heads, rms_norm_row, skip_layer_norm_row, skip_rms_factor,
     skip_rms_norm_row,

@@ -10,12 +10,14 @@ use crate::interpreter::Frame;
 use crate::interpreter::layout::operand;
 use crate::kernels::packed::Quantized;
 use crate::kernels::{AttentionShared, KernelError};
+use crate::profile::Recorder;
 use crate::program::{Loaded, Program};
-use crate::session::run_step;
+use crate::session::{Rows, run_step};
 use crate::value::{Val, with_slice};
 use candle_core::{DType, Device, Tensor};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// Schedules that a session keeps for each of its plans: for one token, and for the last other size.
 const KEPT: usize = 2;
@@ -61,6 +63,8 @@ pub(crate) struct Order<'a> {
     pub variant: usize,
     pub bindings: &'a tallow_ir::Bindings,
     pub tokens: usize,
+    /// Which rows of the logits it gives.
+    pub rows: Rows,
     /// Tokens in the cache.
     pub past: usize,
 }
@@ -76,11 +80,12 @@ impl Runner {
         order: &Order<'_>,
         given: &[Tensor],
         frame: &mut Frame<'_>,
+        recorder: Option<&mut Recorder>,
     ) -> Result<Option<Vec<(String, Tensor)>>> {
         let Some(mut schedule) = self.schedule(order)? else { return Ok(None) };
         let done = match self.ids_of(&schedule, given)? {
             false => Ok(None),
-            true => self.run_schedule(&mut schedule, order, given, frame).map(Some),
+            true => self.run_schedule(&mut schedule, order, given, frame, recorder).map(Some),
         };
         // The values of this call are over.
         self.values.iter_mut().for_each(|v| *v = None);
@@ -94,7 +99,14 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Runner::run`].
-    pub fn decode(&mut self, order: &Order<'_>, id: u32, output: u32, frame: &mut Frame<'_>) -> Result<bool> {
+    pub fn decode(
+        &mut self,
+        order: &Order<'_>,
+        id: u32,
+        output: u32,
+        frame: &mut Frame<'_>,
+        mut recorder: Option<&mut Recorder>,
+    ) -> Result<bool> {
         let Some(mut schedule) = self.schedule(order)? else { return Ok(false) };
         let known = schedule.ids.is_some_and(|(_, rows)| (id as usize) < rows);
         let place = match schedule.locations[output as usize] {
@@ -107,7 +119,12 @@ impl Runner {
         self.ids.clear();
         self.ids.push(id);
         let done = match self.begin(&mut schedule, order, frame) {
-            Ok(()) => self.team(&schedule, &schedule.calls, order, frame.caches),
+            Ok(()) => {
+                begin_record(&mut recorder, order);
+                let done = self.team(&schedule, &schedule.calls, order, frame.caches, recorder.as_deref_mut());
+                end_record(recorder);
+                done
+            }
             Err(e) => Err(e),
         };
         self.keep(order, schedule);
@@ -212,8 +229,10 @@ impl Runner {
         order: &Order<'_>,
         given: &[Tensor],
         frame: &mut Frame<'_>,
+        mut recorder: Option<&mut Recorder>,
     ) -> Result<Vec<(String, Tensor)>> {
         self.begin(schedule, order, frame)?;
+        begin_record(&mut recorder, order);
         let plan = &order.loaded.plan;
         self.values.resize(plan.buffers as usize, None);
         for (input, tensor) in plan.inputs.iter().zip(given) {
@@ -226,11 +245,19 @@ impl Runner {
             }
             match segment {
                 Segment::Team(range) => {
-                    self.team(schedule, &schedule.calls[range.clone()], order, frame.caches)?;
+                    let calls = &schedule.calls[range.clone()];
+                    self.team(schedule, calls, order, frame.caches, recorder.as_deref_mut())?;
                 }
-                Segment::Alone(at) => self.alone(schedule, order, *at, &mut operands, frame)?,
+                Segment::Alone(at) => {
+                    let started = recorder.is_some().then(Instant::now);
+                    self.alone(schedule, order, *at, &mut operands, frame)?;
+                    if let (Some(recorder), Some(started)) = (&mut recorder, started) {
+                        recorder.step(*at, started, Instant::now());
+                    }
+                }
             }
         }
+        end_record(recorder);
         plan.outputs
             .iter()
             .map(|(name, b)| Ok((name.clone(), self.value(schedule, order, b.0)?.tensor(frame.caches)?)))
@@ -312,8 +339,15 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs instructions on all threads.
-    fn team(&mut self, schedule: &Schedule, calls: &[Call], order: &Order<'_>, caches: &mut [Cache]) -> Result<()> {
+    /// Runs instructions on all threads. With a recorder the threads meet after each of them, so that its time is known.
+    fn team(
+        &mut self,
+        schedule: &Schedule,
+        calls: &[Call],
+        order: &Order<'_>,
+        caches: &mut [Cache],
+        recorder: Option<&mut Recorder>,
+    ) -> Result<()> {
         self.counters.iter().for_each(|c| c.store(0, Ordering::Relaxed));
         // None for one token: an empty list allocates nothing.
         let codes: Vec<Codes<'_>> = self.codes.iter_mut().take(schedule.codes.len()).map(Codes::new).collect();
@@ -336,6 +370,7 @@ impl Runner {
             failed: Mutex::new(None),
         };
         let own = &self.own;
+        let recorder = recorder.map(Mutex::new);
         self.running = true;
         order.program.team.together(|member| {
             let mut scratch = own[member.index].lock().unwrap_or_else(PoisonError::into_inner);
@@ -345,7 +380,17 @@ impl Runner {
                 if call.wait && hand.wait().is_err() {
                     return;
                 }
+                let started = recorder.is_some().then(Instant::now);
                 step.run(call, &hand, work);
+                if let (Some(recorder), Some(started)) = (&recorder, started) {
+                    if hand.wait().is_err() {
+                        return;
+                    }
+                    if member.index == 0 {
+                        let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
+                        recorder.step(call.step, started, Instant::now());
+                    }
+                }
             }
         });
         self.running = false;
@@ -353,6 +398,18 @@ impl Runner {
             None => Ok(()),
             Some((at, cause)) => Err(operand(&order.loaded.plan.steps[at], cause)),
         }
+    }
+}
+
+fn begin_record(recorder: &mut Option<&mut Recorder>, order: &Order<'_>) {
+    if let Some(recorder) = recorder {
+        recorder.begin(order.rows, order.tokens, order.past, order.loaded.plan.steps.len());
+    }
+}
+
+fn end_record(recorder: Option<&mut Recorder>) {
+    if let Some(recorder) = recorder {
+        recorder.end();
     }
 }
 

@@ -44,10 +44,11 @@ impl Session {
             }
         }
         let (past, random) = (self.past, self.random);
-        let order = Order { program: &program, loaded, variant, bindings: &self.sizes, tokens: 1, past };
+        let order =
+            Order { program: &program, loaded, variant, bindings: &self.sizes, tokens: 1, rows: Rows::Last, past };
         let host = program.host.as_deref();
         let mut frame = Frame { caches: &mut self.caches, tokens: 1, length: past + 1, random: &mut self.random, host };
-        let done = self.runner.decode(&order, id, output.0, &mut frame);
+        let done = self.runner.decode(&order, id, output.0, &mut frame, self.recorder.as_mut());
         match done {
             Ok(true) if self.caches.is_empty() => {}
             Ok(true) => self.past += 1,

@@ -7,8 +7,8 @@
 //! scale, if it has one. Every kernel for these encodings follows this to the bit.
 
 use super::super::math::{LANES, add_lanes};
-use super::super::{KernelError, WeightRows};
 use super::super::packed::Target;
+use super::super::{KernelError, WeightRows};
 use std::ops::Range;
 use tallow_format::Encoding;
 

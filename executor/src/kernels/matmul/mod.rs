@@ -1,36 +1,26 @@
 //! Matrix products with weight rows: `y[M, N] = x[M, K] · Wᵀ`.
 //!
-//! Weights are read as they lie in the file. Two arithmetics, by encoding:
-//!
-//! - **block encodings** (`q8`, `q4`, K-quants): activations are quantised once to 16 bits
-//!   per block of 32 ([`Activations`]), products within a block are exact integers, and blocks are
-//!   summed in `f32` (`groups.rs` defines the order);
-//! - **exact encodings** (`u32`, `u16`, ternary, plain `f32`): `f32` products, fused with the
-//!   addition into eight lanes (`exact.rs` defines the order).
-//!
-//! Either way an output depends on its row of `x` and its row of `W` alone, bit for bit: not on
-//! `M`, the threads, or the instruction set.
+//! Weights of exact encodings (`u32`, `u16`, ternary) and plain `f32` are read as they lie: `f32` products, fused with
+//! the addition into eight lanes (`exact.rs` defines the order). An output depends on its row of `x` and its row of `W`
+//! alone, bit for bit: not on `M`, the threads, or the instruction set. Block encodings are packed first: see
+//! [`packed`](super::packed).
 
-mod activations;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-mod block;
 mod exact;
-pub(super) mod groups;
 
-pub use activations::Activations;
 pub(crate) use exact::Rows as ExactRows;
 
 use super::disjoint::Disjoint;
 use super::packed::Target;
 use super::{Isa, KernelError, Team, WeightRows, check_len};
-use std::cell::RefCell;
 use std::ops::Range;
 
 /// `y[M, N] = x[M, K] · Wᵀ` with `x` `[m, k]` and `y` `[m, w.rows()]`, both row-major.
 ///
 /// # Errors
-/// [`KernelError::Length`] when a slice or the row length of `w` does not fit `m` and `k`.
+/// [`KernelError::Length`] when a slice or the row length of `w` does not fit `m` and `k`, [`KernelError::Attribute`] for a
+/// block encoding.
 pub fn matmul(
     x: &[f32],
     m: usize,
@@ -40,16 +30,6 @@ pub fn matmul(
     team: &Team,
 ) -> Result<(), KernelError> {
     matmul_on(Isa::detect(), x, m, k, w, y, team)
-}
-
-/// As [`matmul`], with activations that are quantised already, such as those that several
-/// projections share. `w` must be of a block encoding.
-///
-/// # Errors
-/// [`KernelError::Length`] when `w` or `y` does not fit, [`KernelError::Attribute`] for an
-/// encoding that is none of blocks.
-pub fn matmul_quantized(x: &Activations, w: &WeightRows<'_>, y: &mut [f32], team: &Team) -> Result<(), KernelError> {
-    quantized_on(Isa::detect(), x, w, y, team)
 }
 
 /// `y[M, N] = x[M, K] · Wᵀ` with a computed `w` `[n, k]`.
@@ -79,17 +59,6 @@ fn matmul_on(
     team: &Team,
 ) -> Result<(), KernelError> {
     check_len("row of the weight matrix", w.k(), Some(k))?;
-    if w.encoding().is_block() {
-        thread_local! {
-            /// The memory of the last activations of this thread, for the next ones.
-            static LAST: RefCell<Activations> = RefCell::new(Activations::default());
-        }
-        let mut activations = LAST.take();
-        activations.requantize(x, m, k, team)?;
-        let done = quantized_on(isa, &activations, w, y, team);
-        LAST.set(activations);
-        return done;
-    }
     check_len("input of a product", x.len(), m.checked_mul(k))?;
     check_len("output of a product", y.len(), m.checked_mul(w.rows()))?;
     let rows = exact::Rows::of_weights(w)?;
@@ -113,27 +82,6 @@ fn f32_on(
     check_len("matrix of a product", w.len(), n.checked_mul(k))?;
     check_len("output of a product", y.len(), m.checked_mul(n))?;
     exact_on(isa, x, k, &exact::Rows::of_f32(w, n, k), y, team);
-    Ok(())
-}
-
-/// [`matmul_quantized`] on a given instruction set.
-fn quantized_on(isa: Isa, x: &Activations, w: &WeightRows<'_>, y: &mut [f32], team: &Team) -> Result<(), KernelError> {
-    if !w.encoding().is_block() {
-        return Err(KernelError::Attribute {
-            what: "the encoding of a product with quantised activations",
-            value: w.encoding().name().to_owned(),
-            expected: "one of q8, q4, q2k, q3k, q4k, q5k, q6k",
-        });
-    }
-    check_len("row of the weight matrix", w.k(), Some(x.k()))?;
-    check_len("output of a product", y.len(), x.m().checked_mul(w.rows()))?;
-    let y = Disjoint::new(y);
-    let step = chunk_rows(x.m(), w.rows(), w.row_bytes(), team);
-    team.run_chunks(w.rows(), step, |range| match isa {
-        #[cfg(target_arch = "x86_64")]
-        isa if isa >= Isa::Avx2 => avx2::block_range(x, w, range, &y),
-        _ => block::range(x, w, range, &y),
-    });
     Ok(())
 }
 

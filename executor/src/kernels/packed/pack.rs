@@ -2,7 +2,7 @@
 
 use super::super::WeightRows;
 use super::super::cpu::multiversion;
-use super::super::matmul::groups::unpack_codes;
+use super::codes::unpack_codes;
 use super::layout::{BLOCK, GROUP, HEAD, Layout, PANEL, QUAD};
 use std::ops::Range;
 use tallow_format::Encoding;

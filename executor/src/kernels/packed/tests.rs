@@ -28,19 +28,23 @@ impl Random {
 const ENCODINGS: [Encoding; 7] =
     [Encoding::Q8, Encoding::Q4, Encoding::Q2K, Encoding::Q3K, Encoding::Q4K, Encoding::Q5K, Encoding::Q6K];
 
-/// Random codes, all bits of them, under scales that are finite.
-fn matrix(encoding: Encoding, rows: usize, k: usize, random: &mut Random) -> Vec<u8> {
-    let blocks = rows * (k / encoding.block_len());
-    let mut bytes: Vec<u8> = (0..blocks * encoding.block_bytes()).map(|_| (random.next() >> 32) as u8).collect();
-    let halves: &[usize] = match encoding {
+/// Where the half-precision scales of a block lie.
+fn scales_of(encoding: Encoding) -> &'static [usize] {
+    match encoding {
         Encoding::Q4K | Encoding::Q5K => &[0, 2],
         Encoding::Q6K => &[208],
         Encoding::Q3K => &[108],
         Encoding::Q2K => &[80, 82],
         _ => &[],
-    };
+    }
+}
+
+/// Random codes, all bits of them, under scales that are finite.
+fn matrix(encoding: Encoding, rows: usize, k: usize, random: &mut Random) -> Vec<u8> {
+    let blocks = rows * (k / encoding.block_len());
+    let mut bytes: Vec<u8> = (0..blocks * encoding.block_bytes()).map(|_| (random.next() >> 32) as u8).collect();
     for block in bytes.chunks_mut(encoding.block_bytes()) {
-        for &at in halves {
+        for &at in scales_of(encoding) {
             // Extreme, subnormal and ordinary scales.
             let scale = match random.below(8) {
                 0 => f16::from_bits(random.below(1024) as u16),
@@ -202,4 +206,41 @@ fn packed_matrices_are_checked() {
     assert!(Packed::new(Encoding::Q4K, 17, 256, &bytes.bytes()[1..=size]).is_err());
     assert!(Packed::new(Encoding::Q4K, 17, 256, &bytes.bytes()[..size - ALIGN]).is_err());
     assert_eq!(Packed::bytes(Encoding::Q8, 0, 64).unwrap(), 0);
+}
+
+#[test]
+fn packed_extreme_codes_do_not_overflow() {
+    // Every code and activation at its end, so that each sum within a block is the largest.
+    let (n, k) = (17, 512);
+    let team = Team::new(1).unwrap();
+    for encoding in ENCODINGS {
+        for (fill, sign) in [(0xff, 1.0_f32), (0xff, -1.0), (0x80, 1.0), (0x80, -1.0), (0x7f, 1.0), (0, -1.0)] {
+            let mut bytes = vec![fill; k * n / encoding.block_len() * encoding.block_bytes()];
+            for block in bytes.chunks_exact_mut(encoding.block_bytes()) {
+                for &at in scales_of(encoding) {
+                    block[at..at + 2].copy_from_slice(&f16::from_f32(0.5).to_le_bytes());
+                }
+            }
+            let w = WeightRows::new(encoding, &bytes, n, k).unwrap();
+            let mut aligned = packed_bytes(&w, &team);
+            let packed = Packed::new(encoding, n, k, aligned.bytes()).unwrap();
+            let mut decoded = vec![0.0; n * k];
+            encoding.decode(&bytes, &mut decoded).unwrap();
+            let want: f64 = decoded[..k].iter().map(|w| f64::from(*w) * f64::from(sign)).sum();
+            for m in [1, 9] {
+                let x = quantize(&vec![sign; m * k], m, k);
+                for isa in sets() {
+                    let mut y = vec![0.0; m * n];
+                    matmul_packed_on(isa, &x, &packed, &mut y, &team).unwrap();
+                    for y in y {
+                        let error = (f64::from(y) - want).abs();
+                        assert!(
+                            error <= want.abs().max(1e-3) * 1e-5,
+                            "{encoding} {fill} {sign} {isa:?}: {y}, not {want}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }

@@ -5,7 +5,6 @@ use super::super::super::packed::Target;
 use super::super::super::{Isa, WeightRows};
 use super::super::exact::{Rows, Source};
 use super::reduce::add_lanes;
-use super::rows::prefetch;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -194,4 +193,13 @@ unsafe fn dots<const SOURCE: u8, const M: usize>(w: [*const u8; WIDE], x: [&[f32
         }
     }
     out
+}
+
+/// Asks for the cache lines of the `len` bytes from `at` on, which need not exist.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn prefetch(at: *const u8, len: usize) {
+    for line in (0..len).step_by(64) {
+        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast());
+    }
 }
