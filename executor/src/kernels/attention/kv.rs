@@ -507,8 +507,14 @@ multiversion! {
         // A scale that half precision holds: the largest where it would be more, none below the least.
         let scale = f16::from_f32((top / 127.0).min(65504.0));
         let inverse = if scale == f16::ZERO { 0.0 } else { 1.0 / scale.to_f32() };
+        // Adding 1.5 · 2²³ rounds to an integer, to nearest and ties to even, which then stands in the
+        // low bits.
+        const ROUND: f32 = 12_582_912.0;
         for (code, value) in codes.iter_mut().zip(values) {
-            *code = (value * inverse).round_ties_even().clamp(-127.0, 127.0) as i8;
+            let x = value * inverse;
+            let x = if x > 127.0 { 127.0 } else { x };
+            let x = if x < -127.0 { -127.0 } else { x };
+            *code = (x + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i8;
         }
         scale
     }
