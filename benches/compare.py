@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
@@ -41,7 +40,8 @@ def run(command, timeout=1800, env=None):
     except subprocess.TimeoutExpired:
         raise Failure(f"{pathlib.Path(command[0]).name} took more than {timeout} s") from None
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        last = next((line for line in lines if line.startswith("error")), lines[-1])
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
         hint = ""
         if done.returncode == -11 and "llama" in " ".join(map(str, command)):
@@ -65,16 +65,13 @@ class Tallow:
         self.version = run([self.command, "--version"]).split()[-1]
 
     def prepare(self, variant):
-        """Imports a GGUF file; the encoding is chosen by `tallow import` but where it would be another width."""
+        """Imports a GGUF file. The choice of `tallow import` is taken, but for Q4_0: there it would be q8."""
         self.models = getattr(self, "models", {})
         encoding = "q4" if variant.kind == "Q4_0" else "auto"
         target = self.args.cache / f"{variant.path.stem}-{encoding}.model"
         if not target.exists() or target.stat().st_mtime < variant.path.stat().st_mtime:
             say(f"tallow import {variant.path.name} as {encoding}")
-            part = target.with_suffix(".part")
-            part.unlink(missing_ok=True)
-            run([self.command, "import", variant.path, part, "--encoding", encoding, "--quiet"])
-            part.rename(target)
+            run([self.command, "import", variant.path, "-o", target, "--encoding", encoding, "--force", "--quiet"])
         self.models[variant] = target
         return {"bytes": target.stat().st_size, "encoding": encoding}
 
@@ -114,7 +111,8 @@ class Llama:
         self.system = info["system"]
 
     def prepare(self, variant):
-        return {"bytes": variant.path.stat().st_size, "encoding": variant.kind}
+        read = json.loads(run([*self.script, "read", variant.path]))["bytes"]
+        return {"bytes": variant.path.stat().st_size, "encoding": variant.kind, "read": read}
 
     def measure(self, variant, threads):
         args = self.args
