@@ -23,8 +23,6 @@ import compare_table as table
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 ENGINES = ["tallow", "llama.cpp", "candle"]
-# Tokens of the prompt of "open to first token"; its text is longer, and cut.
-FIRST = 8
 
 
 class Failure(Exception):
@@ -276,7 +274,7 @@ def arguments():
     parser.add_argument("--prefill", nargs="+", type=int, default=[64, 512])
     parser.add_argument("--decode", type=int, default=128)
     parser.add_argument("--depth", nargs="+", type=int, default=[0, 2048])
-    parser.add_argument("--prompt", default="The quick brown fox jumps over the", help="8 tokens with the begin token")
+    parser.add_argument("--prompt", default="The quick brown fox jumps over the lazy", help="for the first token: 8 tokens")
     parser.add_argument("--text", type=pathlib.Path, nargs="*", help="prose for perplexity; by default this project's documents")
     parser.add_argument("--perplexity-tokens", type=int, default=2048, help="0 leaves quality out")
     parser.add_argument("--json", type=pathlib.Path, help="write all measurements here")

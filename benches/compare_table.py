@@ -44,7 +44,6 @@ def rows_of(result):
 
 def speeds(result, what, digits=1):
     """Lines of one quantity; `what` is its path in the measurements."""
-    lines = []
     for (source, kind, threads), by_engine in rows_of(result).items():
 
         def values(engine):
