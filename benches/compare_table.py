@@ -44,7 +44,6 @@ def rows_of(result):
 
 def speeds(result, what, digits=1):
     """Lines of one quantity; `what` is its path in the measurements."""
-    lines = []
     for (source, kind, threads), by_engine in rows_of(result).items():
 
         def values(engine):
@@ -95,8 +94,10 @@ def sizes(result):
         megabytes = lambda row: f"{row['bytes'] / 1e6:.0f}" if row.get("bytes") else "—"
         read = ours.get("measured", {}).get("bytes_per_token", {}).get(0)
         read = f"{statistics.median(read if isinstance(read, list) else [read]) / 1e6:.0f}" if read else "—"
-        rows.append([source, kind, ours.get("encoding", "—"), megabytes(ours), read, megabytes(llama)])
-    head = ["model", "source", "encoding of the `.model`", "its size, MB", "read for a token, MB", "size of the GGUF, MB"]
+        theirs = f"{llama['read'] / 1e6:.0f}" if llama.get("read") else "—"
+        rows.append([source, kind, ours.get("encoding", "—"), megabytes(ours), megabytes(llama), read, theirs])
+    head = ["model", "source", "`.model` made with", "its size, MB", "size of the GGUF, MB"]
+    head += ["read for a token: Tallow, MB", "llama.cpp, MB"]
     return "\n**Sizes**\n\n" + markdown(head, rows) if rows else ""
 
 

@@ -3,6 +3,7 @@
     llama.py info                                   version and CPU features, as JSON
     llama.py quantise SOURCE TARGET q8_0|q4_0       the quantiser of llama.cpp
     llama.py bench GGUF --threads N ...             speeds, first token, memory, as JSON
+    llama.py read GGUF                              bytes of matrices that a token needs, as JSON
     llama.py tokens GGUF TEXT                       token ids of a text file, as JSON
     llama.py perplexity GGUF IDS.json --window N    perplexity and top-1 choices, as JSON
 
@@ -150,6 +151,18 @@ def quantise(args):
     return {}
 
 
+def read(args):
+    """Bytes of the matrices that a token multiplies by; null without the package gguf."""
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        return {"bytes": None}
+    matrices = {t.name: int(t.n_bytes) for t in GGUFReader(args.gguf).tensors if len(t.shape) == 2}
+    if "output.weight" in matrices:
+        matrices.pop("token_embd.weight", None)
+    return {"bytes": sum(matrices.values())}
+
+
 def tokens(args):
     params = ll.llama_model_default_params()
     params.vocab_only = True
@@ -198,6 +211,8 @@ def main():
     command.add_argument("--prefill", type=int, nargs="+", default=[64, 512])
     command.add_argument("--decode", type=int, default=128)
     command.add_argument("--depth", type=int, nargs="+", default=[0, 2048])
+    command = commands.add_parser("read")
+    command.add_argument("gguf")
     command = commands.add_parser("tokens")
     command.add_argument("gguf")
     command.add_argument("text")
@@ -210,7 +225,8 @@ def main():
     if args.command == "info":
         answer = {"version": ll.__version__, "system": ll.llama_print_system_info().decode().strip(" |\n")}
     else:
-        answer = {"quantise": quantise, "bench": bench, "tokens": tokens, "perplexity": perplexity}[args.command](args)
+        known = {"quantise": quantise, "bench": bench, "read": read, "tokens": tokens, "perplexity": perplexity}
+        answer = known[args.command](args)
     print(json.dumps(answer))
 
 

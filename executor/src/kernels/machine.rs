@@ -5,8 +5,10 @@
     reason = "instructions that the compiler must neither move nor leave out are written as assembly, behind a check that the machine has them"
 )]
 
+#[cfg(target_arch = "x86_64")]
+use super::Isa;
+use super::Team;
 use super::cpu::multiversion;
-use super::{Isa, Team};
 use memmap2::MmapMut;
 use std::hint::black_box;
 use std::ops::Range;
