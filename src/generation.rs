@@ -1,5 +1,6 @@
 //! A generation: an iterator of pieces of text.
 
+use crate::session::read;
 use crate::{Error, GenerateOptions, Result, Session, Tensor};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,6 +58,8 @@ pub struct Generation<'a> {
     stops: StopMatcher,
     /// Logits of the next token.
     logits: Option<Tensor>,
+    /// Memory for logits.
+    row: Vec<f32>,
     ids: Vec<u32>,
     limit: usize,
     /// What the program says about it.
@@ -95,6 +98,7 @@ impl<'a> Generation<'a> {
             stream: TextStream::continuing(true),
             stops,
             logits: Some(logits),
+            row: Vec::new(),
             ids: Vec::new(),
             limit: limit(options.max_tokens, driver.as_ref(), prompt.len()),
             driver,
@@ -152,21 +156,20 @@ impl<'a> Generation<'a> {
                 continue;
             }
             let start = Instant::now();
-            let logits = match (self.logits.take(), self.ids.last()) {
-                (Some(logits), _) => logits,
-                (None, Some(&last)) => match self.session.step(last)? {
-                    Some(logits) => logits,
-                    None => {
+            let mut row = std::mem::take(&mut self.row);
+            match (self.logits.take(), self.ids.last()) {
+                (Some(logits), _) => read(&logits, &mut row)?,
+                (None, Some(&last)) => {
+                    if !self.session.step(last, &mut row)? {
                         self.ended = Some(Ended::Context);
                         continue;
                     }
-                },
+                }
                 (None, None) => return Ok(None),
-            };
-            let mut row =
-                logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
+            }
             self.suppress(&mut row);
             let id = self.sampler.sample(&row, &self.session.tokens)?;
+            self.row = row;
             if !self.ids.is_empty() {
                 self.statistics.decode += start.elapsed();
             }

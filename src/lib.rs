@@ -15,6 +15,7 @@
 //! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
 //! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
 
+pub mod bench;
 pub mod check;
 pub mod compiled;
 pub mod error;

@@ -249,13 +249,31 @@ impl Session {
         Ok(self.inner.run(inputs, rows)?)
     }
 
-    /// One more token; `None` for a full context.
-    pub(crate) fn step(&mut self, id: u32) -> Result<Option<Tensor>> {
-        let whole = [self.tokens.as_slice(), &[id]].concat();
-        match self.logits(&whole, Rows::Last) {
-            Ok(logits) => Ok(Some(logits)),
-            Err(Error::Executor(ExecutorError::ContextFull { .. })) => Ok(None),
+    /// Runs one more token and puts its logits in `row`; `false` for a full context.
+    pub(crate) fn step(&mut self, id: u32, row: &mut Vec<f32>) -> Result<bool> {
+        let done = match self.inner.is_stateless() {
+            // Each call holds the whole text.
+            true => {
+                let whole = [self.tokens.as_slice(), &[id]].concat();
+                self.logits(&whole, Rows::Last).and_then(|logits| read(&logits, row))
+            }
+            false => self.inner.decode(id).map_err(Error::from).map(|logits| {
+                row.clear();
+                row.extend_from_slice(logits);
+                self.tokens.push(id);
+            }),
+        };
+        match done {
+            Ok(()) => Ok(true),
+            Err(Error::Executor(ExecutorError::ContextFull { .. })) => Ok(false),
             Err(e) => Err(e),
         }
     }
+}
+
+/// The values of a tensor.
+pub(crate) fn read(logits: &Tensor, row: &mut Vec<f32>) -> Result<()> {
+    let values = logits.flatten_all().and_then(|l| l.to_vec1::<f32>()).map_err(ExecutorError::from)?;
+    *row = values;
+    Ok(())
 }

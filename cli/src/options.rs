@@ -46,6 +46,8 @@ pub enum Cache {
     F32,
     /// Half precision.
     F16,
+    /// 8 bits, with a scale for each 32 values.
+    Q8,
 }
 
 /// Whether packed matrices are kept in a file for other runs.
@@ -128,8 +130,19 @@ impl LoadOptions {
             Cache::Auto => CacheType::Auto,
             Cache::F32 => CacheType::F32,
             Cache::F16 => CacheType::F16,
+            Cache::Q8 => CacheType::Q8,
         };
         options
+    }
+
+    /// What opens the model at `source` each time that it is called; imported into the cache first where needed.
+    pub fn opener(&self, source: Option<&Path>, ui: &Ui) -> Result<impl FnMut() -> tallow::Result<Model> + use<>> {
+        let options = self.model_options();
+        let path = source.map(|source| resolve(source, ui)).transpose()?;
+        Ok(move || match &path {
+            None => Model::storyteller_with(&options),
+            Some(path) => Model::open_with(path, &options),
+        })
     }
 
     /// The model at `source`, imported into the cache first where needed; the embedded one without a

@@ -1,10 +1,9 @@
 //! The key-value cache of one attention layer in one session.
 
-use crate::error::Result;
+use crate::error::{ExecutorError, Result};
+use crate::kernels::{KvEncoding, KvLayout, KvRows, KvStore, KvWriter};
 use crate::value::with_slice;
 use candle_core::{DType, Device, Tensor};
-use half::f16;
-use half::slice::HalfFloatSliceExt;
 
 /// Keys or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,33 +14,15 @@ pub(crate) enum Part {
     Value,
 }
 
-/// Rows of one side, in the cache's element type.
+/// The rows of one side.
 #[derive(Clone, Debug)]
-pub(crate) enum Data {
-    /// Exact.
-    F32(Vec<f32>),
-    /// Rounded to half precision before anything reads them.
-    F16(Vec<f16>),
+enum Data {
+    /// None yet.
+    Empty,
+    /// Real numbers; one row of the storage for each token.
+    Real(KvStore),
     /// Blocks of `KvCompress`.
     Bytes(Vec<u8>),
-}
-
-impl Data {
-    fn len(&self) -> usize {
-        match self {
-            Data::F32(data) => data.len(),
-            Data::F16(data) => data.len(),
-            Data::Bytes(data) => data.len(),
-        }
-    }
-
-    fn truncate(&mut self, len: usize) {
-        match self {
-            Data::F32(data) => data.truncate(len),
-            Data::F16(data) => data.truncate(len),
-            Data::Bytes(data) => data.truncate(len),
-        }
-    }
 }
 
 /// How the rows of one side came, which later calls must repeat.
@@ -58,26 +39,93 @@ struct Layout {
 /// Keys, or values.
 #[derive(Clone, Debug)]
 struct Side {
-    /// Row after row, whatever the layout.
     data: Data,
     /// `None` before the first rows.
     layout: Option<Layout>,
+}
+
+impl Side {
+    /// Makes room for the rows of `count` tokens of a layout, and makes them the last ones.
+    fn extend(&mut self, part: Part, encoding: KvEncoding, layout: Layout, tokens: usize) -> Extended<'_> {
+        // The first rows, of a form that calls without rows may have told.
+        if self.layout.is_none_or(|l| l.per_token == 0 && (l.batch, l.width) == (layout.batch, layout.width)) {
+            self.layout = Some(layout);
+            let order = match part {
+                Part::Key => KvLayout::Lanes,
+                Part::Value => KvLayout::Rows,
+            };
+            self.data = Data::Real(KvStore::new(encoding, order, layout.per_token.saturating_mul(layout.width)));
+        }
+        match (self.layout, &mut self.data) {
+            (Some(before), Data::Real(store)) if before == layout => {
+                let first = store.rows();
+                store.extend(tokens).map_err(|_| format!("no memory for {} tokens in the cache", first + tokens))?;
+                Ok((store, first))
+            }
+            (before, _) => Err(changed(layout, before)),
+        }
+    }
+}
+
+/// Storage with new rows, and the first of them; or what does not fit the rows before.
+type Extended<'a> = std::result::Result<(&'a mut KvStore, usize), String>;
+
+/// What is wrong with rows of another layout than those before.
+fn changed(layout: Layout, before: Option<Layout>) -> String {
+    match before {
+        Some(before) if before != layout => {
+            format!("cache rows come as {layout:?}, after rows that came as {before:?}")
+        }
+        _ => "cache rows come as another element type than the rows before".into(),
+    }
 }
 
 /// The rows that calls of a session have appended.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     sides: [Side; 2],
-    /// Whether real numbers are rounded to half precision.
-    half: bool,
+    /// How real numbers are held.
+    encoding: KvEncoding,
 }
 
 impl Cache {
     /// An empty cache.
-    pub fn new(half: bool) -> Self {
-        let data = if half { Data::F16(Vec::new()) } else { Data::F32(Vec::new()) };
-        let side = Side { data, layout: None };
-        Cache { sides: [side.clone(), side], half }
+    pub fn new(encoding: KvEncoding) -> Self {
+        let side = Side { data: Data::Empty, layout: None };
+        Cache { sides: [side.clone(), side], encoding }
+    }
+
+    /// Makes the rows of `tokens` tokens more the last ones, for [`Cache::writers`] to write: one row of
+    /// keys and one of values for each, of these widths. Returns the number of the first. An error
+    /// says what does not fit the rows before; allocates nothing where there is room.
+    pub fn extend(&mut self, widths: [usize; 2], tokens: usize) -> std::result::Result<usize, String> {
+        let encoding = self.encoding;
+        let mut first = 0;
+        for ((side, part), width) in self.sides.iter_mut().zip([Part::Key, Part::Value]).zip(widths) {
+            let layout = Layout { batch: None, width, per_token: 1 };
+            (_, first) = side.extend(part, encoding, layout, tokens)?;
+        }
+        Ok(first)
+    }
+
+    /// The rows of real numbers, keys and values, to be written by several threads.
+    pub fn writers(&mut self) -> Option<[KvWriter<'_>; 2]> {
+        let [keys, values] = &mut self.sides;
+        match (&mut keys.data, &mut values.data) {
+            (Data::Real(keys), Data::Real(values)) => Some([keys.writer(), values.writer()]),
+            _ => None,
+        }
+    }
+
+    /// Makes room for `tokens` tokens in all, where the form of rows is known; up to there appending
+    /// allocates nothing.
+    pub fn reserve(&mut self, tokens: usize) -> std::result::Result<(), String> {
+        for side in &mut self.sides {
+            if let Data::Real(store) = &mut side.data {
+                store.reserve(tokens).map_err(|_| format!("no memory for {tokens} tokens in the cache"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends `[rows, width]` or `[B, heads, rows, width]` for `tokens` tokens: `f32`, or bytes. The
@@ -100,32 +148,24 @@ impl Cache {
         }
         let layout = Layout { batch, width, per_token: count / tokens };
         let side = &mut self.sides[part as usize];
-        let bytes = rows.dtype() == DType::U8;
-        // The first rows, of a form that calls without rows may have told.
-        if side.layout.is_none_or(|l| l.per_token == 0 && (l.batch, l.width) == (batch, width)) {
-            side.layout = Some(layout);
-            side.data = match (bytes, self.half) {
-                (true, _) => Data::Bytes(Vec::new()),
-                (false, true) => Data::F16(Vec::new()),
-                (false, false) => Data::F32(Vec::new()),
+        if rows.dtype() == DType::U8 {
+            if side.layout.is_none_or(|l| l.per_token == 0 && (l.batch, l.width) == (batch, width)) {
+                side.layout = Some(layout);
+                side.data = Data::Bytes(Vec::new());
+            }
+            return match (side.layout, &mut side.data) {
+                (Some(before), Data::Bytes(data)) if before == layout => {
+                    data.extend(rows.flatten_all()?.to_vec1::<u8>()?);
+                    Ok(Ok(()))
+                }
+                (before, _) => Ok(Err(changed(layout, before))),
             };
         }
-        match side.layout {
-            Some(before) if before != layout => {
-                return Ok(Err(format!("cache rows come as {layout:?}, after rows that came as {before:?}")));
-            }
-            _ => {}
-        }
-        match &mut side.data {
-            Data::F32(data) => with_slice(&rows, |rows| data.extend_from_slice(rows))?,
-            Data::F16(data) => with_slice(&rows, |rows| {
-                let at = data.len();
-                data.resize(at + rows.len(), f16::ZERO);
-                data[at..].convert_from_f32_slice(rows);
-            })?,
-            Data::Bytes(data) => data.extend(rows.flatten_all()?.to_vec1::<u8>()?),
-        }
-        Ok(Ok(()))
+        with_slice(&rows, |values| {
+            let (store, first) = side.extend(part, self.encoding, layout, tokens)?;
+            store.overwrite(first, values);
+            Ok(())
+        })
     }
 
     /// Puts other values in the place of all rows of one side, given in the form of [`Cache::tensor`].
@@ -135,8 +175,13 @@ impl Cache {
             _ => all.contiguous()?,
         };
         match &mut self.sides[part as usize].data {
-            Data::F32(data) => with_slice(&rows, |rows| data.copy_from_slice(rows)),
-            Data::F16(data) => with_slice(&rows, |rows| data.convert_from_f32_slice(rows)),
+            Data::Empty => Ok(()),
+            Data::Real(store) if rows.elem_count() != store.rows() * store.width() => {
+                let cause =
+                    format!("{:?} in the place of {} cache rows of {}", all.dims(), store.rows(), store.width());
+                Err(ExecutorError::from(candle_core::Error::Msg(cause)))
+            }
+            Data::Real(store) => with_slice(&rows, |rows| store.overwrite(0, rows)),
             Data::Bytes(data) => {
                 *data = rows.flatten_all()?.to_vec1::<u8>()?;
                 Ok(())
@@ -144,20 +189,32 @@ impl Cache {
         }
     }
 
-    /// The rows of one side, one after another.
-    pub fn side(&self, part: Part) -> &Data {
-        &self.sides[part as usize].data
+    /// The rows of one side for attention, one for each token; `None` where they are no real numbers.
+    pub fn rows(&self, part: Part) -> Option<KvRows<'_>> {
+        match &self.sides[part as usize].data {
+            Data::Real(store) => Some(store.view()),
+            Data::Empty | Data::Bytes(_) => None,
+        }
+    }
+
+    /// Values held on one side.
+    fn held(&self, part: Part) -> usize {
+        match &self.sides[part as usize].data {
+            Data::Empty => 0,
+            Data::Real(store) => store.rows() * store.width(),
+            Data::Bytes(data) => data.len(),
+        }
     }
 
     /// A copy of one side in the form in which its rows came, real numbers as `f32`.
     pub fn tensor(&self, part: Part) -> Result<Tensor> {
         let Side { data, layout } = &self.sides[part as usize];
         let (width, batch) = layout.map_or((0, None), |l| (l.width, l.batch));
-        let rows = data.len() / width.max(1);
+        let rows = self.held(part) / width.max(1);
         let shape = (rows, width);
         let flat = match data {
-            Data::F32(data) => Tensor::from_slice(data, shape, &Device::Cpu)?,
-            Data::F16(data) => Tensor::from_vec(data.to_f32_vec(), shape, &Device::Cpu)?,
+            Data::Empty => Tensor::zeros(shape, DType::F32, &Device::Cpu)?,
+            Data::Real(store) => Tensor::from_vec(store.view().to_rows(), shape, &Device::Cpu)?,
             Data::Bytes(data) => Tensor::from_slice(data, shape, &Device::Cpu)?,
         };
         match batch {
@@ -171,9 +228,9 @@ impl Cache {
 
     /// The shape of [`Cache::tensor`].
     pub fn dims(&self, part: Part) -> Vec<usize> {
-        let Side { data, layout } = &self.sides[part as usize];
+        let layout = self.sides[part as usize].layout;
         let (width, batch) = layout.map_or((0, None), |l| (l.width, l.batch));
-        let rows = data.len() / width.max(1);
+        let rows = self.held(part) / width.max(1);
         match batch {
             None => vec![rows, width],
             Some([batch, heads]) => vec![batch, heads, rows, width / (batch * heads).max(1)],
@@ -183,8 +240,10 @@ impl Cache {
     /// Forgets everything past the first `tokens` tokens.
     pub fn truncate(&mut self, tokens: usize) {
         for side in &mut self.sides {
-            if let Some(layout) = side.layout {
-                side.data.truncate(tokens * layout.per_token * layout.width);
+            match (&mut side.data, side.layout) {
+                (Data::Real(store), _) => store.truncate(tokens),
+                (Data::Bytes(data), Some(layout)) => data.truncate(tokens * layout.per_token * layout.width),
+                _ => {}
             }
             if tokens == 0 {
                 side.layout = None;
@@ -195,8 +254,8 @@ impl Cache {
     /// Bytes of rows held.
     pub fn bytes(&self) -> usize {
         let size = |data: &Data| match data {
-            Data::F32(data) => data.len() * 4,
-            Data::F16(data) => data.len() * 2,
+            Data::Empty => 0,
+            Data::Real(store) => store.bytes(),
             Data::Bytes(data) => data.len(),
         };
         self.sides.iter().map(|side| size(&side.data)).sum()
@@ -206,6 +265,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::f16;
 
     fn rows(values: &[f32], shape: &[usize]) -> Tensor {
         Tensor::from_slice(values, shape, &Device::Cpu).unwrap()
@@ -213,7 +273,7 @@ mod tests {
 
     #[test]
     fn appends_rounds_and_truncates_by_token() {
-        let mut cache = Cache::new(true);
+        let mut cache = Cache::new(KvEncoding::F16);
         cache.append(Part::Key, &rows(&[1.0, 2.0, 3.0, 0.1], &[2, 2]), 2).unwrap().unwrap();
         cache.append(Part::Value, &rows(&[1.0, 2.0, 3.0, 4.0], &[2, 2]), 2).unwrap().unwrap();
         let rounded = f32::from(f16::from_f32(0.1));
@@ -225,7 +285,7 @@ mod tests {
 
     #[test]
     fn batches_grow_along_their_rows() {
-        let mut cache = Cache::new(false);
+        let mut cache = Cache::new(KvEncoding::F32);
         // [B 1, heads 2, rows 1, width 2], then two rows more.
         cache.append(Part::Key, &rows(&[1.0, 2.0, 3.0, 4.0], &[1, 2, 1, 2]), 1).unwrap().unwrap();
         let more = [5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0];
@@ -241,7 +301,7 @@ mod tests {
 
     #[test]
     fn no_rows_have_a_form_too() {
-        let mut cache = Cache::new(false);
+        let mut cache = Cache::new(KvEncoding::F32);
         cache.append(Part::Key, &rows(&[], &[0, 4]), 0).unwrap().unwrap();
         assert_eq!(cache.tensor(Part::Key).unwrap().dims(), [0, 4]);
         cache.append(Part::Key, &rows(&[1.0; 8], &[2, 4]), 1).unwrap().unwrap();
@@ -251,7 +311,7 @@ mod tests {
 
     #[test]
     fn rows_of_another_layout_are_refused() {
-        let mut cache = Cache::new(false);
+        let mut cache = Cache::new(KvEncoding::F32);
         cache.append(Part::Key, &rows(&[1.0, 2.0], &[1, 2]), 1).unwrap().unwrap();
         assert!(cache.append(Part::Key, &rows(&[1.0], &[1, 1]), 1).unwrap().unwrap_err().contains("after rows"));
         assert!(cache.append(Part::Key, &rows(&[0.0; 6], &[3, 2]), 2).unwrap().unwrap_err().contains("do not divide"));
@@ -259,5 +319,37 @@ mod tests {
         // An emptied cache takes any.
         cache.truncate(0);
         cache.append(Part::Key, &rows(&[1.0], &[1, 1]), 1).unwrap().unwrap();
+    }
+
+    #[test]
+    #[allow(unsafe_code, reason = "two threads write different rows")]
+    fn rows_of_threads_are_those_of_tensors() {
+        for encoding in [KvEncoding::F32, KvEncoding::F16, KvEncoding::Q8] {
+            let values: Vec<f32> = (0..40 * 12).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+            let (mut one, mut other) = (Cache::new(encoding), Cache::new(encoding));
+            for tokens in [0..1, 1..20, 20..40] {
+                let part = &values[tokens.start * 12..tokens.end * 12];
+                for side in [Part::Key, Part::Value] {
+                    one.append(side, &rows(part, &[tokens.len(), 12]), tokens.len()).unwrap().unwrap();
+                }
+                assert_eq!(other.extend([12, 12], tokens.len()).unwrap(), tokens.start);
+                other.writers().unwrap().into_iter().for_each(|writer| {
+                    let half = tokens.len() / 2 * 12;
+                    std::thread::scope(|scope| {
+                        let writer = &writer;
+                        // SAFETY: the two write different rows.
+                        scope.spawn(move || unsafe { writer.write(tokens.start, &part[..half]) });
+                        // SAFETY: as above.
+                        unsafe { writer.write(tokens.start + half / 12, &part[half..]) };
+                    });
+                });
+            }
+            for side in [Part::Key, Part::Value] {
+                let [one, other] = [&one, &other].map(|c| c.tensor(side).unwrap().to_vec2::<f32>().unwrap());
+                assert_eq!(one, other);
+                assert_eq!(one.len(), 40);
+            }
+            assert!(other.extend([12, 8], 1).unwrap_err().contains("after rows"));
+        }
     }
 }

@@ -5,16 +5,17 @@
 
 mod fused;
 
-use crate::cache::{Data, Part};
+use crate::cache::Part;
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::attention::numbers;
 use crate::interpreter::layout::{ids_of, operand};
 use crate::interpreter::limits::{self, elements};
 use crate::interpreter::{Frame, rope as positions};
 use crate::kernels::activation::{Activation, activate, gated};
-use crate::kernels::attention::attention as attend;
+use crate::kernels::attention::attend;
+use crate::kernels::packed::Packed;
 use crate::kernels::{
-    self, AttentionMask, AttentionSpec, KernelError, KvElement, RopeLayout, Team, WeightRows, gather_rows,
+    self, AttentionMask, AttentionSpec, KernelError, KvData, KvLayout, KvRows, RopeLayout, Team, gather_rows,
 };
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;
@@ -114,7 +115,8 @@ fn by_row(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     }
 }
 
-fn activation(op: &Op) -> Option<Activation> {
+/// The kernel of an activation.
+pub(crate) fn activation(op: &Op) -> Option<Activation> {
     Some(match op {
         Op::Silu => Activation::Silu,
         Op::Gelu { approximate: true } => Activation::GeluTanh,
@@ -123,6 +125,20 @@ fn activation(op: &Op) -> Option<Activation> {
         Op::Tanh => Activation::Tanh,
         Op::Relu => Activation::Relu,
         _ => return None,
+    })
+}
+
+/// The shape and rule of an attention operation.
+pub(crate) fn spec(op: &Op) -> Option<AttentionSpec> {
+    let n = numbers(op)?;
+    Some(AttentionSpec {
+        heads: n.heads,
+        kv_heads: n.kv_heads,
+        head_dim: n.head_dim,
+        causal: n.causal,
+        window: (n.window > 0).then_some(n.window),
+        scale: n.scale,
+        softcap: (n.softcap > 0.0).then_some(n.softcap),
     })
 }
 
@@ -153,24 +169,11 @@ impl Run<'_> {
         Ok(Tensor::from_vec(out, x.shape(), &Device::Cpu)?)
     }
 
-    fn rows<'w>(&self, weight: &'w Weight) -> Result<WeightRows<'w>> {
-        let view = weight.view()?;
-        let fault = |e: KernelError| ExecutorError::Weight { name: weight.name().into(), cause: e.to_string() };
-        let &[rows, k] = view.shape else {
-            return Err(ExecutorError::Weight {
-                name: weight.name().into(),
-                cause: format!("has shape {:?}, expected a matrix", view.shape),
-            });
-        };
-        let matrix = WeightRows::new(view.encoding, view.bytes, rows as usize, k as usize).map_err(fault)?;
-        match weight.scales() {
-            Some(scales) => matrix.with_scale(scales).map_err(fault),
-            None => Ok(matrix),
-        }
-    }
-
     fn matmul(&self, x: &Tensor, weight: &Weight) -> Result<Tensor> {
-        let w = self.rows(weight)?;
+        if Packed::packs(weight.view()?.encoding) {
+            return self.shared(x, weight, &mut None);
+        }
+        let w = weight.rows()?;
         let (m, dims) = self.product_shape(x, w.k(), w.rows())?;
         let mut y = vec![0f32; m * w.rows()];
         self.check(with_slice(x, |x| kernels::matmul(x, m, w.k(), &w, &mut y, self.team))?)?;
@@ -198,7 +201,7 @@ impl Run<'_> {
     }
 
     fn embed(&self, ids: &Tensor, weight: &Weight) -> Result<Tensor> {
-        let w = self.rows(weight)?;
+        let w = weight.rows()?;
         let rows = ids_of(self.step, ids, w.rows())?;
         limits::elements(self.step, &[rows.len(), w.k()])?;
         let mut out = vec![0f32; rows.len() * w.k()];
@@ -232,34 +235,24 @@ impl Run<'_> {
     }
 
     fn attention(&self, q: &Tensor, [k, v]: [&Val; 2], mask: Option<&Val>, frame: &Frame<'_>) -> Outcome {
-        let Some(n) = numbers(&self.step.op) else { return Ok(None) };
-        let spec = AttentionSpec {
-            heads: n.heads,
-            kv_heads: n.kv_heads,
-            head_dim: n.head_dim,
-            causal: n.causal,
-            window: (n.window > 0).then_some(n.window),
-            scale: n.scale,
-            softcap: (n.softcap > 0.0).then_some(n.softcap),
-        };
+        let Some(spec) = spec(&self.step.op) else { return Ok(None) };
         let mask = mask.map(|m| m.tensor(frame.caches)).transpose()?;
         let mask = mask.as_ref();
         let y = match (k, v) {
             (Val::Cache(a, Part::Key), Val::Cache(b, Part::Value)) if a == b && q.rank() == 2 => {
                 let cache = &frame.caches[*a as usize];
-                match (cache.side(Part::Key), cache.side(Part::Value)) {
-                    (Data::F32(k), Data::F32(v)) => self.attend(&spec, q, k, v, mask)?,
-                    (Data::F16(k), Data::F16(v)) => self.attend(&spec, q, k, v, mask)?,
-                    // Mixed sides, or blocks that the graph has yet to decompress.
-                    (Data::F32(_) | Data::F16(_) | Data::Bytes(_), _) => return Ok(None),
-                }
+                let (Some(k), Some(v)) = (cache.rows(Part::Key), cache.rows(Part::Value)) else {
+                    // Blocks that the graph has yet to decompress.
+                    return Ok(None);
+                };
+                self.attend(&spec, q, k, v, mask)?
             }
             _ => {
                 let (k, v) = (k.tensor(frame.caches)?, v.tensor(frame.caches)?);
                 if q.rank() == 4 {
                     self.attend_batch(&spec, q, &k, &v, mask)?
                 } else {
-                    with_slice(&k, |k| with_slice(&v, |v| self.attend(&spec, q, k, v, mask)))???
+                    self.attend_tensors(&spec, q, &k, &v, mask)?
                 }
             }
         };
@@ -267,15 +260,35 @@ impl Run<'_> {
     }
 
     /// q, k and v with the rows of each token together.
-    fn attend<T: KvElement>(
+    fn attend_tensors(
         &self,
         spec: &AttentionSpec,
         q: &Tensor,
-        k: &[T],
-        v: &[T],
+        k: &Tensor,
+        v: &Tensor,
         mask: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let (s, t) = (q.elem_count() / (spec.heads * spec.head_dim), k.len() / (spec.kv_heads * spec.head_dim));
+        let width = spec.kv_heads * spec.head_dim;
+        let [k_rows, v_rows] = [k, v].map(|x| x.elem_count().checked_div(width).unwrap_or(0));
+        with_slice(k, |k| {
+            with_slice(v, |v| {
+                let k = KvRows { data: KvData::F32(k), layout: KvLayout::Rows, rows: k_rows, width };
+                let v = KvRows { data: KvData::F32(v), layout: KvLayout::Rows, rows: v_rows, width };
+                self.attend(spec, q, k, v, mask)
+            })
+        })??
+    }
+
+    /// As [`Self::attend_tensors`], of keys and values in any form.
+    fn attend(
+        &self,
+        spec: &AttentionSpec,
+        q: &Tensor,
+        k: KvRows<'_>,
+        v: KvRows<'_>,
+        mask: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let (s, t) = (q.elem_count() / (spec.heads * spec.head_dim), k.rows);
         let mask = mask.map(|m| self.mask(m, spec.heads, s, t)).transpose()?;
         let mask = mask.as_ref().map(|(values, per_head)| AttentionMask { values, per_head: *per_head });
         self.map(q, |q, out| Ok(attend(spec, q, s, k, v, mask, out, self.team)))
@@ -298,7 +311,7 @@ impl Run<'_> {
                 other => other.cloned(),
             };
             let (q, k, v) = (one(q)?, one(k)?, one(v)?);
-            let y = with_slice(&k, |k| with_slice(&v, |v| self.attend(spec, &q, k, v, mask.as_ref())))???;
+            let y = self.attend_tensors(spec, &q, &k, &v, mask.as_ref())?;
             texts.push(y.transpose(0, 1)?);
         }
         if texts.is_empty() {

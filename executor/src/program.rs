@@ -3,12 +3,12 @@
 use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::{self, Interpreter};
-use crate::kernels::Team;
+use crate::kernels::{KvEncoding, Team};
 use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tallow_compiler::{CompileError, Optimised, Options, Plan, Stage, lower_with, optimise, passes};
 use tallow_ir::verify::Verified;
 use tallow_ir::{DType, Graph, Op, TensorType};
@@ -36,6 +36,18 @@ pub enum CacheType {
     F32,
     /// Half precision.
     F16,
+    /// 8 bits, with a scale for each 32 values of a row; the reference stays exact.
+    Q8,
+}
+
+/// How the CPU engine walks a plan. Results are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Walk {
+    /// All steps in one call of the thread team, over planned memory, where the plan allows it.
+    #[default]
+    Whole,
+    /// One step after another.
+    Steps,
 }
 
 /// How to load and run.
@@ -53,6 +65,8 @@ pub struct ProgramOptions {
     pub chunk: usize,
     /// How far the graph is compiled; `None`: for the CPU all the way, for the reference not at all.
     pub stage: Option<Stage>,
+    /// How steps run.
+    pub walk: Walk,
     /// Whether packed matrices are kept for other runs, in the folder that [`PackedStore::set_folder`] names.
     pub packed_cache: PackedCache,
 }
@@ -76,6 +90,7 @@ impl Default for ProgramOptions {
             context: None,
             chunk: 512,
             stage: None,
+            walk: Walk::default(),
             packed_cache: PackedCache::Auto,
         }
     }
@@ -89,6 +104,8 @@ pub(crate) struct Loaded {
     /// The element types by buffer, where some sizes are told only by running: rules are then asked
     /// again, with the real sizes.
     pub unsettled: Option<Vec<DType>>,
+    /// Decoded operands of the native runner, by buffer.
+    pub vectors: Mutex<HashMap<u32, Arc<[f32]>>>,
 }
 
 /// A verified graph with its weights, lowered: shared by sessions and threads.
@@ -102,7 +119,7 @@ pub struct Program {
     /// One token that follows others: every row is the last one.
     one: Option<Arc<Loaded>>,
     pub(crate) options: ProgramOptions,
-    pub(crate) half_cache: bool,
+    pub(crate) cache: KvEncoding,
     pub(crate) team: Team,
     one_token: Vec<String>,
     pub(crate) host: Option<Arc<dyn HostFunctions>>,
@@ -121,12 +138,13 @@ impl Program {
         let last = last.map(|v| load(v.plan)).transpose()?.unwrap_or_else(|| all.clone());
         let one = one.map(|v| load(v.plan)).transpose()?;
         let blocks = weights.values().any(|w: &Arc<Weight>| w.view().is_ok_and(|v| v.encoding.is_block()));
-        let half_cache = options.engine != Engine::Reference
-            && match options.cache {
-                CacheType::Auto => blocks,
-                CacheType::F32 => false,
-                CacheType::F16 => true,
-            };
+        let cache = match options.cache {
+            _ if options.engine == Engine::Reference => KvEncoding::F32,
+            CacheType::Auto if blocks => KvEncoding::F16,
+            CacheType::Auto | CacheType::F32 => KvEncoding::F32,
+            CacheType::F16 => KvEncoding::F16,
+            CacheType::Q8 => KvEncoding::Q8,
+        };
         let team = match options.threads {
             0 => Team::with_default_threads(),
             n => Team::new(n),
@@ -143,7 +161,7 @@ impl Program {
         };
         let packed = Arc::new(PackedStore::new(matrices, source, options.packed_cache)?);
         weights.values().for_each(|w| w.set_store(&packed));
-        Ok(Program { compiled, all, last, one, options, half_cache, team, one_token, host: None, packed })
+        Ok(Program { compiled, all, last, one, options, cache, team, one_token, host: None, packed })
     }
 
     /// The matrices that the CPU path packs: where they are, and what became of them.
@@ -185,6 +203,11 @@ impl Program {
         self.one.as_ref().map(|one| &one.plan)
     }
 
+    /// The plan that a call of so many tokens runs.
+    pub fn call_plan(&self, rows: crate::Rows, tokens: usize) -> &Plan {
+        &self.for_call(rows, tokens).plan
+    }
+
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
     /// `[1]`, `input_ids` among them.
     pub fn one_token_inputs(&self) -> &[String] {
@@ -202,9 +225,19 @@ impl Program {
         &self.options
     }
 
-    /// Whether sessions hold the rows of caches in half precision.
+    /// Whether sessions round the rows of caches to half precision or less.
     pub fn half_cache(&self) -> bool {
-        self.half_cache
+        self.cache != KvEncoding::F32
+    }
+
+    /// Whether plans run whole where they can.
+    pub(crate) fn runs_whole(&self) -> bool {
+        self.options.engine == Engine::Cpu && self.options.walk == Walk::Whole
+    }
+
+    /// The threads that run its steps.
+    pub fn team(&self) -> &Team {
+        &self.team
     }
 
     /// Number of threads.
@@ -219,11 +252,11 @@ impl Program {
         }
     }
 
-    /// The plan of a call that is bound for [`Program::loaded`].
-    pub(crate) fn for_call(&self, rows: crate::Rows, tokens: usize) -> &Loaded {
+    /// The plan of a call that is bound for [`Program::loaded`], and its number.
+    pub(crate) fn for_call(&self, rows: crate::Rows, tokens: usize) -> (&Loaded, usize) {
         match &self.one {
-            Some(one) if tokens == 1 => one,
-            _ => self.loaded(rows),
+            Some(one) if tokens == 1 => (one, 2),
+            _ => (self.loaded(rows), usize::from(rows == crate::Rows::Last)),
         }
     }
 }
@@ -342,5 +375,5 @@ fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, 
         }
     }
     let unsettled = unsettled(&plan);
-    Ok(Loaded { plan, fixed, unsettled })
+    Ok(Loaded { plan, fixed, unsettled, vectors: Mutex::default() })
 }

@@ -1,17 +1,23 @@
 //! A session: the state of one conversation over a shared program.
 
+mod decode;
+mod inputs;
+
 use crate::cache::Cache;
 use crate::cpu;
 use crate::error::{ExecutorError, Result};
 use crate::interpreter::layout::operand;
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
+use crate::native::{Order, Runner};
+use crate::profile::Recorder;
 use crate::program::{Engine, LOGITS, Loaded, Program};
-use crate::value::{Val, element};
+use crate::value::Val;
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
-use tallow_compiler::{PlanInput, Step};
-use tallow_ir::{Bindings, DType as IrType, Dim, PAST, POS, SEQUENCE, Shape, TensorType};
+use std::time::Instant;
+use tallow_compiler::Step;
+use tallow_ir::{Bindings, DType as IrType, Dim, SEQUENCE, Shape, TensorType};
 
 /// Which rows of the logits to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +38,22 @@ pub struct Session {
     pub(crate) random: RandomState,
     /// Inputs of every call of [`Session::forward`] beside the ids.
     fixed: Vec<(String, Tensor)>,
+    runner: Runner,
+    /// The sizes of [`Session::decode`].
+    sizes: Bindings,
+    /// Logits of [`Session::decode`] where they do not lie in the runner's memory.
+    logits: Vec<f32>,
+    /// Where the times of calls go.
+    recorder: Option<Recorder>,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(program: Arc<Program>) -> Self {
-        let caches = vec![Cache::new(program.half_cache); program.plan().caches as usize];
-        Session { program, caches, past: 0, random: RandomState::default(), fixed: Vec::new() }
+        let caches = vec![Cache::new(program.cache); program.plan().caches as usize];
+        let (fixed, sizes, logits) = Default::default();
+        let (random, runner, recorder) = (RandomState::default(), Runner::default(), None);
+        Session { program, caches, past: 0, random, fixed, runner, sizes, logits, recorder }
     }
 
     /// The program.
@@ -57,9 +72,21 @@ impl Session {
         self.caches.is_empty()
     }
 
+    /// From now on the times of calls go to this recorder, or nowhere; gives the one before.
+    pub fn set_recorder(&mut self, recorder: Option<Recorder>) -> Option<Recorder> {
+        std::mem::replace(&mut self.recorder, recorder)
+    }
+
     /// Bytes that the cache holds.
     pub fn cache_bytes(&self) -> usize {
         self.caches.iter().map(Cache::bytes).sum()
+    }
+
+    /// Makes room for `tokens` tokens in the cache, as far as the form of its rows is known: after the first call.
+    /// Calls up to there need not make more.
+    pub fn reserve(&mut self, tokens: usize) -> Result<()> {
+        let fault = |cause| ExecutorError::Input { name: "input_ids".into(), cause };
+        self.caches.iter_mut().try_for_each(|c| c.reserve(tokens)).map_err(fault)
     }
 
     /// What [`Session::forward`] gives the graph beside the ids, in every call: the results of a graph that runs once
@@ -244,7 +271,7 @@ impl Session {
         let (given, bindings) = self.bind(inputs, rows)?;
         let tokens = tokens(&bindings);
         let random = self.random;
-        let result = self.walk(given, rows, tokens, length);
+        let result = self.walk(given, rows, &bindings, length);
         match result {
             Ok(_) if self.caches.is_empty() => {}
             Ok(_) => self.past += tokens,
@@ -256,10 +283,25 @@ impl Session {
         result
     }
 
-    fn walk(&mut self, given: Vec<Tensor>, rows: Rows, tokens: usize, length: usize) -> Result<Vec<(String, Tensor)>> {
+    fn walk(
+        &mut self,
+        given: Vec<Tensor>,
+        rows: Rows,
+        bindings: &Bindings,
+        length: usize,
+    ) -> Result<Vec<(String, Tensor)>> {
         let program = self.program.clone();
-        let loaded = program.for_call(rows, tokens);
+        let tokens = tokens(bindings);
+        let (loaded, variant) = program.for_call(rows, tokens);
         let plan = &loaded.plan;
+        if program.runs_whole() {
+            let order = Order { program: &program, loaded, variant, bindings, tokens, past: self.past };
+            let host = program.host.as_deref();
+            let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
+            if let Some(outputs) = self.runner.run(&order, &given, &mut frame)? {
+                return Ok(outputs);
+            }
+        }
         let mut buffers: Vec<Option<Val>> = vec![None; plan.buffers as usize];
         for (input, tensor) in plan.inputs.iter().zip(given) {
             buffers[input.buffer.0 as usize] = Some(Val::Tensor(tensor));
@@ -267,64 +309,27 @@ impl Session {
         let host = program.host.as_deref();
         let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
         let mut operands = Vec::new();
-        for step in &plan.steps {
+        let mut recorder = self.recorder.as_mut();
+        if let Some(recorder) = &mut recorder {
+            recorder.begin(rows, tokens, self.past, plan.steps.len());
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            let started = recorder.is_some().then(Instant::now);
             let results = run_step(&program, loaded, step, &mut buffers, &mut operands, &mut frame)?;
             for (b, value) in step.results.iter().zip(results) {
                 if !step.frees.contains(b) {
                     buffers[b.0 as usize] = Some(value);
                 }
             }
-        }
-        outputs(loaded, &buffers, frame.caches)
-    }
-
-    /// The inputs in the plan's order, as the plan's types, and the symbols that their shapes bind.
-    pub(crate) fn bind(&self, inputs: &[(String, Tensor)], rows: Rows) -> Result<(Vec<Tensor>, Bindings)> {
-        let plan = &self.program.loaded(rows).plan;
-        let fault = |name: &str, cause: String| ExecutorError::Input { name: name.into(), cause };
-        let signature = || plan.signature();
-        if inputs.iter().any(|(n, _)| n == POS) {
-            return Err(fault(POS, "is the number of cached tokens, which the session fills in; leave it out".into()));
-        }
-        if let Some((name, _)) = inputs.iter().find(|(n, _)| !plan.inputs.iter().any(|i| i.name == *n)) {
-            return Err(fault(name, format!("is no input of this graph; it takes {}", signature())));
-        }
-        if let Some((name, _)) = inputs.iter().enumerate().find_map(|(i, n)| inputs[..i].iter().find(|m| m.0 == n.0)) {
-            return Err(fault(name, "is given twice; give it once".into()));
-        }
-        let mut found = Vec::with_capacity(plan.inputs.len());
-        for input in plan.inputs.iter().filter(|i| i.name != POS) {
-            let (_, tensor) = inputs
-                .iter()
-                .find(|(n, _)| *n == input.name)
-                .ok_or_else(|| fault(&input.name, format!("is missing; the graph takes {}", signature())))?;
-            found.push(ranked(input, tensor).map_err(|cause| fault(&input.name, cause))?);
-        }
-        // Sizes that are a symbol bind it, then those that follow from one; at last all must agree.
-        let mut bindings = Bindings::from([(PAST.to_owned(), self.past as i64)]);
-        let given = plan.inputs.iter().filter(|i| i.name != POS).zip(&found);
-        for solve in [|d: &Dim, n: i64| d.as_symbol().map(|s| (s.to_owned(), n)), |d: &Dim, n: i64| d.solve(n)] {
-            for (input, tensor) in given.clone() {
-                for (dim, &size) in input.ty.shape.dims().iter().zip(tensor.dims()) {
-                    if let Some((symbol, value)) = solve(dim, size as i64) {
-                        bindings.entry(symbol).or_insert(value);
-                    }
-                }
+            if let (Some(recorder), Some(started)) = (&mut recorder, started) {
+                recorder.step(index, started, Instant::now());
             }
         }
-        for (input, tensor) in given {
-            agrees(input, tensor, &bindings).map_err(|cause| fault(&input.name, cause))?;
+        let outputs = outputs(loaded, &buffers, frame.caches);
+        if let Some(recorder) = recorder {
+            recorder.end();
         }
-        let mut found = found.into_iter();
-        let mut given = Vec::with_capacity(plan.inputs.len());
-        for input in &plan.inputs {
-            if input.name == POS {
-                given.push(position(input, self.past)?);
-            } else if let Some(tensor) = found.next() {
-                given.push(as_type(input.ty.dtype, &tensor)?.map_err(|cause| fault(&input.name, cause))?);
-            }
-        }
-        Ok((given, bindings))
+        outputs
     }
 }
 
@@ -371,16 +376,6 @@ pub(crate) fn outputs(loaded: &Loaded, buffers: &[Option<Val>], caches: &[Cache]
         .collect()
 }
 
-/// The injected number of cached tokens, in the declared form of one number.
-fn position(input: &PlanInput, past: usize) -> Result<Tensor> {
-    let dims = input.ty.shape.dims();
-    if !input.ty.dtype.is_integer() || dims.iter().any(|d| d.as_const() != Some(1)) {
-        let cause = format!("is declared as {}; the session fills in one whole number, i64[]", input.ty);
-        return Err(ExecutorError::Input { name: POS.into(), cause });
-    }
-    Ok(Tensor::from_vec(vec![past as i64], vec![1; dims.len()], &Device::Cpu)?)
-}
-
 /// Asks the rule of a step again, with the sizes that running told.
 fn refit(step: &Step, operands: &[Val], dtypes: &[IrType], caches: &[Cache]) -> Result<()> {
     let types = operands
@@ -400,55 +395,4 @@ fn refit(step: &Step, operands: &[Val], dtypes: &[IrType], caches: &[Cache]) -> 
 /// Tokens of a call: the sequence length, or one where the graph has none.
 pub(crate) fn tokens(bindings: &Bindings) -> usize {
     bindings.get(SEQUENCE).copied().unwrap_or(1).max(0) as usize
-}
-
-/// `tensor` with the declared number of dimensions: one leading 1 too many or too few is accepted.
-fn ranked(input: &PlanInput, tensor: &Tensor) -> std::result::Result<Tensor, String> {
-    let declared = input.ty.shape.dims();
-    let fitted = match tensor.rank() as i64 - declared.len() as i64 {
-        0 => Ok(tensor.clone()),
-        1 if tensor.dims().first() == Some(&1) => tensor.squeeze(0),
-        -1 if declared.first().is_some_and(|d| d.as_const() == Some(1) || d.as_symbol().is_some()) => {
-            tensor.unsqueeze(0)
-        }
-        _ => return Err(format!("has shape {:?}, expected {}", tensor.dims(), input.ty)),
-    };
-    fitted.map_err(|e| e.to_string())
-}
-
-/// Whether each size is what its dimension gives under `bindings`.
-fn agrees(input: &PlanInput, tensor: &Tensor, bindings: &Bindings) -> std::result::Result<(), String> {
-    for (&size, dim) in tensor.dims().iter().zip(input.ty.shape.dims()) {
-        match dim.evaluate(bindings) {
-            Some(n) if n == size as i64 => {}
-            Some(_) if dim.as_const().is_some() => {
-                return Err(format!("has shape {:?}, expected {}", tensor.dims(), input.ty));
-            }
-            _ => {
-                let bound: Vec<_> = bindings.iter().map(|(s, n)| format!("{s} = {n}")).collect();
-                let bound = bound.join(", ");
-                return Err(format!("has shape {:?}, expected {} where {bound}", tensor.dims(), input.ty));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// `tensor` in the element type that holds values of `dtype`; the inner error says which value does
-/// not fit it.
-fn as_type(dtype: IrType, tensor: &Tensor) -> Result<std::result::Result<Tensor, String>> {
-    let wanted = element(dtype);
-    if !wanted.is_float() && tensor.dtype().is_float() {
-        let values = tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
-        if let Some(v) = values.iter().find(|v| v.fract() != 0.0 || v.abs() > 9e15) {
-            return Ok(Err(format!("holds {v}, where whole numbers are expected")));
-        }
-    }
-    if let Some((least, most)) = dtype.range().filter(|_| dtype != IrType::I64) {
-        let values = tensor.flatten_all()?.to_dtype(DType::I64)?.to_vec1::<i64>()?;
-        if let Some(v) = values.iter().find(|v| !(least..=most).contains(v)) {
-            return Ok(Err(format!("holds {v}, where {dtype} values from {least} to {most} are expected")));
-        }
-    }
-    Ok(Ok(tensor.to_dtype(wanted)?))
 }

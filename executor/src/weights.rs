@@ -1,7 +1,7 @@
 //! Where weights come from, and how a loaded one is kept.
 
 use crate::error::{ExecutorError, Result};
-use crate::kernels::Team;
+use crate::kernels::{KernelError, Team, WeightRows};
 use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use candle_core::{Device, Tensor};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +61,12 @@ pub(crate) struct Weight {
     packed: OnceLock<(Arc<PackedStore>, usize)>,
 }
 
+impl std::fmt::Debug for Weight {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Weight").field(&self.name).finish()
+    }
+}
+
 impl Weight {
     /// Checks that the source has the tensor, and of a ternary one its codes and the size of its scale.
     pub fn new(name: &str, source: &Arc<dyn WeightSource>) -> Result<Self> {
@@ -92,6 +98,26 @@ impl Weight {
     /// The bytes, with shape and encoding.
     pub fn view(&self) -> Result<WeightView<'_>> {
         self.source.weight(&self.name).ok_or_else(|| ExecutorError::MissingWeight { name: self.name.clone() })
+    }
+
+    /// The rows of a matrix.
+    pub fn rows(&self) -> Result<WeightRows<'_>> {
+        let view = self.view()?;
+        let &[rows, k] = view.shape else {
+            let cause = format!("has shape {:?}, expected a matrix", view.shape);
+            return Err(ExecutorError::Weight { name: self.name.clone(), cause });
+        };
+        let fault = |e: KernelError| self.fault(&e);
+        let matrix = WeightRows::new(view.encoding, view.bytes, rows as usize, k as usize).map_err(fault)?;
+        match self.scales() {
+            Some(scales) => matrix.with_scale(scales).map_err(fault),
+            None => Ok(matrix),
+        }
+    }
+
+    /// A kernel's error as one of this weight.
+    pub fn fault(&self, error: &KernelError) -> ExecutorError {
+        ExecutorError::Weight { name: self.name.clone(), cause: error.to_string() }
     }
 
     /// The matrix that a store packs; none for a tensor of another shape or encoding.

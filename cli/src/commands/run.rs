@@ -178,7 +178,7 @@ impl Run {
                 "decode_tokens_per_second": statistics.decode_rate(),
                 "threads": model.program().threads(),
                 "packed": packed_json(&model.program().packed().report()),
-                "peak_memory_bytes": ui::peak_memory(),
+                "peak_memory_bytes": tallow::bench::peak_memory(),
             });
             writeln!(out, "{value}")?;
         } else if !text.ends_with('\n') {
@@ -194,7 +194,7 @@ impl Run {
             statistics.tokens,
             statistics.decode_rate(),
         );
-        if let Some(peak) = ui::peak_memory() {
+        if let Some(peak) = tallow::bench::peak_memory() {
             line.push_str(&format!(" · peak memory {}", ui::bytes(peak)));
         }
         if sampling.temperature > 0.0 {

@@ -3,9 +3,11 @@
 
 use super::{Run, activation, is_f32};
 use crate::error::Result;
+use crate::interpreter::layout::operand;
 use crate::interpreter::{self, Frame, fused};
+use crate::kernels::Team;
 use crate::kernels::activation::gated;
-use crate::kernels::{Activations, Team, matmul_quantized};
+use crate::kernels::packed::{Packed, Quantized, matmul_packed};
 use crate::value::{Val, with_slice};
 use crate::weights::Weight;
 use candle_core::{Device, Tensor};
@@ -43,11 +45,11 @@ impl fused::Plain for Kernels<'_> {
 
     /// The operand is quantised once for all matrices of block encodings; a product has the same bits as on its own.
     fn products(&self, step: &Step, x: &Val, matrices: &[Val], frame: &mut Frame<'_>) -> Result<Vec<Val>> {
-        let mut quantized: Option<Activations> = None;
+        let mut quantized: Option<Quantized> = None;
         let mut results = Vec::with_capacity(matrices.len());
         for matrix in matrices {
             let y = match (x, matrix) {
-                (Val::Tensor(x), Val::Weight(w)) if is_f32(x) && w.view()?.encoding.is_block() => {
+                (Val::Tensor(x), Val::Weight(w)) if is_f32(x) && Packed::packs(w.view()?.encoding) => {
                     Run { team: self.team, step }.shared(x, w, &mut quantized)?
                 }
                 _ => fused::one(self, step, Op::Matmul, &[x.clone(), matrix.clone()], frame)?.tensor(frame.caches)?,
@@ -59,18 +61,20 @@ impl fused::Plain for Kernels<'_> {
 }
 
 impl Run<'_> {
-    /// The product with a matrix of a block encoding; `quantized` holds x once it has been quantised.
-    fn shared(&self, x: &Tensor, weight: &Weight, quantized: &mut Option<Activations>) -> Result<Tensor> {
-        let w = self.rows(weight)?;
+    /// The product with a matrix that is packed; `quantized` holds x once it has been quantised.
+    pub(super) fn shared(&self, x: &Tensor, weight: &Weight, quantized: &mut Option<Quantized>) -> Result<Tensor> {
+        let Some(w) = weight.packed(self.team)? else {
+            return Err(operand(self.step, format!("`{}` is no matrix", weight.name())));
+        };
         let (m, dims) = self.product_shape(x, w.k(), w.rows())?;
         let mut y = vec![0f32; m * w.rows()];
         if quantized.is_none() {
-            let mut made = Activations::default();
-            self.check(with_slice(x, |x| made.requantize(x, m, w.k(), self.team))?)?;
+            let mut made = Quantized::default();
+            self.check(with_slice(x, |x| made.quantize(x, m, w.k(), self.team))?)?;
             *quantized = Some(made);
         }
         if let Some(x) = quantized.as_ref() {
-            self.check(matmul_quantized(x, &w, &mut y, self.team))?;
+            self.check(matmul_packed(x, &w, &mut y, self.team))?;
         }
         Ok(Tensor::from_vec(y, dims, &Device::Cpu)?)
     }

@@ -23,6 +23,34 @@ pub enum Activation {
     Tanh,
     /// `max(x, 0)`.
     Relu,
+    /// `x · sigmoid(1.702 · x)`.
+    QuickGelu,
+    /// `max(x, 0)²`.
+    ReluSquared,
+    /// `x`.
+    Linear,
+}
+
+/// A loop for each activation, whose function stands in it as `$f`: chosen outside the loop, so that the
+/// loop has no branch.
+macro_rules! for_each {
+    ($activation:expr, |$f:ident| $loop:expr) => {
+        match $activation {
+            Activation::Silu => for_each!(@ silu, $f, $loop),
+            Activation::Gelu => for_each!(@ gelu, $f, $loop),
+            Activation::GeluTanh => for_each!(@ gelu_tanh, $f, $loop),
+            Activation::Sigmoid => for_each!(@ sigmoid, $f, $loop),
+            Activation::Tanh => for_each!(@ tanh, $f, $loop),
+            Activation::Relu => for_each!(@ relu, $f, $loop),
+            Activation::QuickGelu => for_each!(@ |x: f32| x / (1.0 + exp(-1.702 * x)), $f, $loop),
+            Activation::ReluSquared => for_each!(@ |x: f32| relu(x) * relu(x), $f, $loop),
+            Activation::Linear => for_each!(@ |x: f32| x, $f, $loop),
+        }
+    };
+    (@ $function:expr, $f:ident, $loop:expr) => {{
+        let $f = $function;
+        $loop
+    }};
 }
 
 /// `out[i] = activation(x[i])`.
@@ -37,7 +65,7 @@ pub fn activate(activation: Activation, x: &[f32], out: &mut [f32], team: &Team)
         // SAFETY: every index is in one range only.
         let part = unsafe { out.part(range.clone()) };
         part.copy_from_slice(&x[range]);
-        apply(activation, part);
+        activate_row(activation, part);
     });
     Ok(())
 }
@@ -60,84 +88,61 @@ pub fn gated(
     team.run_chunks(gate.len(), CHUNK, |range| {
         // SAFETY: every index is in one range only.
         let part = unsafe { out.part(range.clone()) };
-        part.copy_from_slice(&gate[range.clone()]);
-        apply(activation, part);
-        multiply(part, &up[range]);
+        gated_row(activation, &gate[range.clone()], &up[range], part);
     });
     Ok(())
 }
 
-/// Applies an activation in place.
-fn apply(activation: Activation, x: &mut [f32]) {
-    match activation {
-        Activation::Silu => silu(x),
-        Activation::Gelu => gelu(x),
-        Activation::GeluTanh => gelu_tanh(x),
-        Activation::Sigmoid => logistic(x),
-        Activation::Tanh => hyperbolic(x),
-        Activation::Relu => relu(x),
+multiversion! {
+    /// Applies an activation in place, on this thread.
+    pub fn activate_row(activation: Activation, x: &mut [f32]) {
+        for_each!(activation, |f| for x in x {
+            *x = f(*x);
+        });
     }
 }
 
 multiversion! {
-    fn silu(x: &mut [f32]) {
-        for x in x {
-            *x /= 1.0 + exp(-*x);
-        }
+    /// `out = activation(gate) · up`, on this thread. All slices have one length.
+    pub fn gated_row(activation: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
+        for_each!(activation, |f| for ((out, &gate), &up) in out.iter_mut().zip(gate).zip(up) {
+            *out = f(gate) * up;
+        });
     }
 }
 
 multiversion! {
-    fn gelu(x: &mut [f32]) {
-        for x in x {
-            let z = *x * std::f32::consts::FRAC_1_SQRT_2;
-            // From 4 on it is 1 in single precision; what little is missing would count times a large x.
-            let erf = if z.abs() > 4.0 { z.signum() } else { erf(z) };
-            *x = 0.5 * *x * (1.0 + erf);
-        }
+    /// `gate = activation(gate) · up`, on this thread. Both slices have one length.
+    pub fn gate_in_place(activation: Activation, gate: &mut [f32], up: &[f32]) {
+        for_each!(activation, |f| for (gate, &up) in gate.iter_mut().zip(up) {
+            *gate = f(*gate) * up;
+        });
     }
 }
 
-multiversion! {
-    fn gelu_tanh(x: &mut [f32]) {
-        // (1 + tanh(u)) / 2 = sigmoid(2u), which loses nothing to cancellation.
-        const TWICE: f32 = 1.595_769; // 2 · √(2/π)
-        for x in x {
-            *x /= 1.0 + exp(-TWICE * (*x + 0.044_715 * *x * *x * *x));
-        }
-    }
+#[inline(always)]
+fn silu(x: f32) -> f32 {
+    x / (1.0 + exp(-x))
 }
 
-multiversion! {
-    fn logistic(x: &mut [f32]) {
-        for x in x {
-            *x = sigmoid(*x);
-        }
-    }
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    let z = x * std::f32::consts::FRAC_1_SQRT_2;
+    // From 4 on it is 1 in single precision; what little is missing would count times a large x.
+    let erf = if z.abs() > 4.0 { z.signum() } else { erf(z) };
+    0.5 * x * (1.0 + erf)
 }
 
-multiversion! {
-    fn hyperbolic(x: &mut [f32]) {
-        for x in x {
-            *x = tanh(*x);
-        }
-    }
+#[inline(always)]
+fn gelu_tanh(x: f32) -> f32 {
+    // (1 + tanh(u)) / 2 = sigmoid(2u), which loses nothing to cancellation.
+    const TWICE: f32 = 1.595_769; // 2 · √(2/π)
+    x / (1.0 + exp(-TWICE * (x + 0.044_715 * x * x * x)))
 }
 
-multiversion! {
-    fn relu(x: &mut [f32]) {
-        for x in x {
-            *x = if *x < 0.0 { 0.0 } else { *x };
-        }
-    }
-}
-
-multiversion! {
-    fn multiply(x: &mut [f32], by: &[f32]) {
-        for (x, by) in x.iter_mut().zip(by) {
-            *x *= by;
-        }
-    }
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
 }
 
 #[cfg(test)]
@@ -149,7 +154,10 @@ mod tests {
         let x: Vec<f32> = (-6000..6000).map(|i| i as f32 / 500.0).collect();
         let up: Vec<f32> = x.iter().map(|x| 1.5 - x).collect();
         type Formula = fn(f64) -> f64;
-        let cases: [(Activation, Formula); 5] = [
+        let cases: [(Activation, Formula); 8] = [
+            (Activation::QuickGelu, |x| x / (1.0 + (-1.702 * x).exp())),
+            (Activation::ReluSquared, |x| x.max(0.0).powi(2)),
+            (Activation::Linear, |x| x),
             (Activation::Silu, |x| x / (1.0 + (-x).exp())),
             (Activation::GeluTanh, |x| {
                 let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
@@ -175,6 +183,9 @@ mod tests {
                 for ((y, up), both) in out.iter().zip(&up).zip(&both) {
                     assert_eq!(y * up, *both);
                 }
+                let mut place = x.clone();
+                gate_in_place(activation, &mut place, &up);
+                assert_eq!(place, both);
                 outs.push(out);
             }
             assert!(outs.windows(2).all(|pair| pair[0] == pair[1]));

@@ -115,11 +115,21 @@ macro_rules! multiversion {
             }
 
             #[cfg(target_arch = "x86_64")]
-            if $crate::kernels::Isa::detect() >= $crate::kernels::Isa::Avx2 {
-                // SAFETY: the features were found on this machine.
-                return unsafe { with_avx2($($arg),*) };
+            #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+            #[allow(clippy::too_many_arguments)]
+            fn with_avx512($($arg: $ty),*) $(-> $ret)? {
+                as_written($($arg),*)
             }
-            as_written($($arg),*)
+
+            match $crate::kernels::Isa::detect() {
+                // SAFETY: the features were found on this machine.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::Isa::Amx | $crate::kernels::Isa::Avx512 => unsafe { with_avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::kernels::Isa::Avx2 => unsafe { with_avx2($($arg),*) },
+                _ => as_written($($arg),*),
+            }
         }
     };
 }

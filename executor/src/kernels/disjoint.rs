@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A borrowed slice whose parts can be taken mutably from several threads.
-pub(crate) struct Disjoint<'a, T> {
+pub struct Disjoint<'a, T> {
     start: *mut T,
     len: usize,
     borrow: PhantomData<&'a mut [T]>,
@@ -19,16 +19,38 @@ unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 
 impl<'a, T> Disjoint<'a, T> {
     /// Borrows a slice for the time of a parallel region.
-    pub(crate) fn new(slice: &'a mut [T]) -> Self {
+    pub fn new(slice: &'a mut [T]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), borrow: PhantomData }
     }
 
-    /// The part `range`, which must lie inside the slice (checked).
+    /// A slice that is borrowed elsewhere, by its first element.
+    ///
+    /// # Safety
+    /// `len` elements from `start` on are valid for the lifetime, and touched by nobody but through parts that overlap no
+    /// other access.
+    pub(crate) unsafe fn from_raw(start: *mut T, len: usize) -> Self {
+        Self { start, len, borrow: PhantomData }
+    }
+
+    /// Elements of the slice.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The part `range`.
     ///
     /// # Safety
     /// No other part that is alive at the same time may overlap it.
+    ///
+    /// # Panics
+    /// Unless the range lies inside the slice.
     #[allow(clippy::mut_from_ref, reason = "disjointness is the contract of the function")]
-    pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
+    pub unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "a part of a result lies inside it");
         // SAFETY: inside the borrowed slice; the caller promises that no other part overlaps.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }

@@ -11,20 +11,25 @@
 //! | [`softmax`](mod@softmax) | softmax of rows |
 //! | [`embed`] | decoding single rows of an encoded matrix |
 //! | [`team`] | the threads |
+//! | [`barrier`] | where the threads of one job meet |
+//! | [`machine`] | the rates that the machine allows, measured |
 //!
 //! Every result is a function of its own operands: each output is reduced in one order, whatever
 //! the number of rows in the call, the number of threads, or the instruction set. The portable
-//! form of a kernel and its AVX2 form give the same bits.
+//! form of a kernel and its forms for AVX2 and AVX-512 give the same bits.
 //!
 //! Instruction sets are chosen at run time ([`Isa`]). `unsafe` is allowed in the submodules that
 //! need it, each block with its reason, and nowhere else in the crate.
 
 pub mod activation;
 pub mod attention;
+pub mod barrier;
 mod cpu;
-mod disjoint;
+pub(crate) mod disjoint;
 pub mod embed;
 mod error;
+mod lanes;
+pub mod machine;
 mod math;
 pub mod matmul;
 pub mod norm;
@@ -34,13 +39,20 @@ pub mod softmax;
 pub mod team;
 mod weights;
 
-pub use attention::{AttentionMask, AttentionSpec, KvElement, attention};
+pub use attention::{
+    AttentionCall, AttentionMask, AttentionScratch, AttentionShared, AttentionSpec, KvData, KvElement, KvEncoding, KvLayout,
+    KvRows, KvStore, KvWriter, attend, attention,
+};
 pub use cpu::{ISA_VARIABLE, Isa};
+pub use disjoint::Disjoint;
 pub use embed::{dequantize_row, gather_rows};
 pub use error::KernelError;
 pub use matmul::{Activations, matmul, matmul_f32, matmul_quantized};
-pub use norm::{layer_norm, rms_norm};
-pub use rope::{RopeLayout, rope};
+pub use norm::{
+    layer_norm, layer_norm_row, rms_norm, rms_norm_heads, rms_norm_row, skip_layer_norm_row, skip_rms_factor,
+    skip_rms_norm_row,
+};
+pub use rope::{RopeLayout, RopeTable, rope, turn_heads};
 pub use softmax::softmax;
 pub use team::Team;
 pub use weights::WeightRows;

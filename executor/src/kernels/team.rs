@@ -9,12 +9,13 @@
 )]
 
 use super::KernelError;
+use super::barrier::{Barrier, Guard, Member};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// The most threads that a team can have.
@@ -172,6 +173,27 @@ impl Team {
         self.start(f, true);
     }
 
+    /// Calls `f` once per thread, and returns when all are done; the threads may wait for each other in
+    /// between ([`Member::wait`]). A busy team's call is made on the caller's thread alone, as the only member.
+    /// Allocates nothing.
+    ///
+    /// # Panics
+    /// When `f` does on any thread, after all have ended.
+    pub fn together(&self, f: impl Fn(Member<'_>) + Sync) {
+        let gate = self.gate.try_lock().ok().filter(|_| !self.workers.is_empty());
+        let count = if gate.is_some() { self.threads() } else { 1 };
+        let barrier = Barrier::new(count);
+        let job = |index| {
+            let guard = Guard(Some(&barrier));
+            f(Member { index, count, barrier: &barrier });
+            guard.done();
+        };
+        match gate {
+            Some(gate) => self.start_held(gate, &job, true),
+            None => job(0),
+        }
+    }
+
     /// Calls `f` on the caller's thread and on the workers: on all of them, or on those that begin
     /// before the caller is done.
     fn start(&self, f: &(dyn Fn(usize) + Sync), all: bool) {
@@ -182,6 +204,11 @@ impl Team {
         if self.workers.is_empty() {
             return f(0);
         }
+        self.start_held(gate, f, all);
+    }
+
+    /// [`Team::start`] of a team that has workers, by the holder of the gate.
+    fn start_held(&self, gate: MutexGuard<'_, ()>, f: &(dyn Fn(usize) + Sync), all: bool) {
         let shared = &*self.shared;
         // SAFETY: the lifetime is dropped from the type only; this call waits for all workers.
         let job = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync), *const (dyn Fn(usize) + Sync)>(f) };
@@ -296,7 +323,7 @@ impl Shared {
 }
 
 /// One turn of waiting: busy at first, then giving the processor away.
-fn pause(turns: &mut u32) {
+pub(super) fn pause(turns: &mut u32) {
     *turns = turns.saturating_add(1);
     if *turns < SPINS {
         std::hint::spin_loop();
@@ -392,6 +419,63 @@ mod tests {
             calls.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(calls.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn kernels_team_members_meet() {
+        // More threads than processors among them.
+        for threads in [1, 2, 3, 9] {
+            let team = Team::new(threads).unwrap();
+            let counts: Vec<_> = (0..40).map(|_| AtomicUsize::new(0)).collect();
+            team.together(|member| {
+                assert_eq!(member.count, threads);
+                for count in &counts {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    member.wait().unwrap();
+                    assert_eq!(count.load(Ordering::Relaxed), threads);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn kernels_team_members_leave_when_one_panics() {
+        let team = Team::new(3).unwrap();
+        for who in 0..3 {
+            let left = AtomicUsize::new(0);
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                team.together(|member| {
+                    member.wait().unwrap();
+                    assert_ne!(member.index, who, "on purpose");
+                    if member.wait().is_err() && member.wait().is_err() {
+                        left.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }));
+            assert!(caught.is_err());
+            assert_eq!(left.load(Ordering::Relaxed), 2);
+        }
+        let calls = AtomicUsize::new(0);
+        team.together(|member| {
+            member.wait().unwrap();
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn kernels_team_members_of_a_busy_team_are_alone() {
+        let team = Team::new(2).unwrap();
+        let inner = AtomicUsize::new(0);
+        team.together(|outer| {
+            team.together(|member| {
+                assert_eq!((member.index, member.count), (0, 1));
+                member.wait().unwrap();
+                inner.fetch_add(1, Ordering::Relaxed);
+            });
+            outer.wait().unwrap();
+        });
+        assert_eq!(inner.load(Ordering::Relaxed), 2);
     }
 
     #[test]

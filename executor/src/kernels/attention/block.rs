@@ -1,247 +1,331 @@
-//! The inner loops of attention: one query with a block of keys, and with a block of values.
+//! The inner loops of attention, over [`Lanes`]: products of a few rows with a block, and the
+//! exponentials of a row of scores.
 
-use super::super::Isa;
-use super::super::math::{LANES, add_lanes};
+#![allow(unsafe_code, reason = "vector instructions need an instruction set and take pointers")]
+
+use super::super::lanes::{Lanes, WIDTH};
+use super::super::math::{exp_of, tanh_of};
+use super::super::softmax::MASKED;
 use half::f16;
-use half::slice::HalfFloatSliceExt;
+use std::ops::Range;
 
-/// Keys or values per block.
-pub(super) const KEYS: usize = 8;
+/// Keys of a chunk.
+pub(super) const CHUNK: usize = 128;
+/// Vectors of a chunk.
+pub(super) const VECTORS: usize = CHUNK / WIDTH;
+/// Queries that are computed together.
+pub(super) const ROWS: usize = 12;
 
-/// The products of a query with `count` keys (1 to [`KEYS`]), whose rows are `stride` elements
-/// apart; `out` beyond them is of no meaning.
-#[allow(unsafe_code, reason = "a call into a function compiled for AVX2")]
-pub(super) fn score_keys(isa: Isa, q: &[f32], keys: &[f32], stride: usize, count: usize, out: &mut [f32; KEYS]) {
-    assert!((1..=KEYS).contains(&count) && keys.len() >= (count - 1) * stride + q.len(), "a block holds its keys");
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the features were found, and the length of the keys was checked above.
-        isa if isa >= Isa::Avx2 => unsafe { avx2::score_keys(q, keys.as_ptr(), stride, count, out) },
-        _ => {
-            for (i, out) in out.iter_mut().enumerate().take(count) {
-                *out = score(q, &keys[i * stride..i * stride + q.len()]);
-            }
-        }
-    }
-}
-
-/// `out += Σ weight[i] · value[i]` in ascending order of `i`; rows of values are `stride` elements
-/// apart.
-#[allow(unsafe_code, reason = "a call into a function compiled for AVX2")]
-pub(super) fn add_values(isa: Isa, weights: &[f32], values: &[f32], stride: usize, out: &mut [f32]) {
-    assert!(weights.is_empty() || values.len() >= (weights.len() - 1) * stride + out.len(), "a block holds its values");
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the features were found, and the length of the values was checked above.
-        isa if isa >= Isa::Avx2 => unsafe { avx2::add_values(weights, values.as_ptr(), stride, out) },
-        _ => {
-            for (i, weight) in weights.iter().enumerate() {
-                for (out, value) in out.iter_mut().zip(&values[i * stride..]) {
-                    *out = weight.mul_add(*value, *out);
-                }
-            }
-        }
-    }
-}
-
-/// Half-precision numbers as `f32`, exactly.
-#[allow(unsafe_code, reason = "a call into a function compiled for AVX2")]
-pub(super) fn widen(isa: Isa, from: &[f16], to: &mut [f32]) {
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the features were found.
-        isa if isa >= Isa::Avx2 => unsafe { avx2::widen(from, to) },
-        _ => from.convert_to_f32_slice(to),
-    }
-}
-
-/// The product of a query and a key.
-fn score(q: &[f32], key: &[f32]) -> f32 {
-    let mut lanes = [0.0_f32; LANES];
-    let (q_chunks, q_rest) = q.as_chunks::<LANES>();
-    let (k_chunks, k_rest) = key.as_chunks::<LANES>();
-    for (q, k) in q_chunks.iter().zip(k_chunks) {
-        for ((lane, q), k) in lanes.iter_mut().zip(q).zip(k) {
-            *lane = q.mul_add(*k, *lane);
-        }
-    }
-    for ((lane, q), k) in lanes.iter_mut().zip(q_rest).zip(k_rest) {
-        *lane = q.mul_add(*k, *lane);
-    }
-    add_lanes(lanes)
-}
-
-/// The same loops with AVX2 and FMA.
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "vector loads and stores take pointers")]
-mod avx2 {
-    use super::{KEYS, LANES, add_lanes};
-    use half::f16;
-    use std::arch::x86_64::*;
-
-    /// # Safety
-    /// `count` rows of `q.len()` keys must be readable.
-    #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn score_keys(q: &[f32], keys: *const f32, stride: usize, count: usize, out: &mut [f32; KEYS]) {
-        let chunks = q.len() / LANES;
-        // A short block repeats its last key, whose extra products are dropped.
-        let mut rows = [keys; KEYS];
-        for (i, row) in rows.iter_mut().enumerate() {
-            *row = keys.wrapping_add(i.min(count - 1) * stride);
-        }
-        let mut sums = [_mm256_setzero_ps(); KEYS];
-        for chunk in 0..chunks {
-            // SAFETY: a whole chunk of eight elements of each row.
-            unsafe {
-                let q = _mm256_loadu_ps(q.as_ptr().add(chunk * LANES));
-                for (sum, row) in sums.iter_mut().zip(rows) {
-                    let key = _mm256_loadu_ps(row.add(chunk * LANES));
-                    *sum = _mm256_fmadd_ps(q, key, *sum);
-                }
-            }
-        }
-        if q.len().is_multiple_of(LANES) {
-            let sums = add_lanes_of_eight(sums);
-            // SAFETY: eight elements.
-            unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sums) };
-            return;
-        }
-        for ((sum, row), out) in sums.into_iter().zip(rows).zip(out) {
-            let mut lanes = [0.0_f32; LANES];
-            // SAFETY: eight elements.
-            unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), sum) };
-            for (i, (lane, q)) in lanes.iter_mut().zip(&q[chunks * LANES..]).enumerate() {
-                // SAFETY: the elements after the whole chunks.
-                let key = unsafe { row.add(chunks * LANES + i).read() };
-                *lane = q.mul_add(key, *lane);
-            }
-            *out = add_lanes(lanes);
-        }
-    }
-
-    /// Half-precision numbers as `f32`.
-    #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) fn widen(from: &[f16], to: &mut [f32]) {
-        let (from, from_rest) = from.as_chunks::<LANES>();
-        let (to, to_rest) = to.as_chunks_mut::<LANES>();
-        for (from, to) in from.iter().zip(to) {
-            // SAFETY: eight numbers of 16 bits, then of 32 bits.
-            unsafe {
-                let wide = _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()));
-                _mm256_storeu_ps(to.as_mut_ptr(), wide);
-            }
-        }
-        for (from, to) in from_rest.iter().zip(to_rest) {
-            *to = from.to_f32();
-        }
-    }
-
-    /// `add_lanes` of eight vectors.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    fn add_lanes_of_eight(v: [__m256; 8]) -> __m256 {
-        let [a, b, c, d, e, f, g, h] = v;
-        // Vectors `i` and `i + 4` share one, so that the result comes out in order.
-        let (ae, bf) = (add_halves(a, e), add_halves(b, f));
-        let (cg, dh) = (add_halves(c, g), add_halves(d, h));
-        let first = add_quarters(ae, bf);
-        let second = add_quarters(cg, dh);
-        _mm256_add_ps(
-            _mm256_shuffle_ps::<0b10_00_10_00>(first, second),
-            _mm256_shuffle_ps::<0b11_01_11_01>(first, second),
-        )
-    }
-
-    /// The two halves of each vector added: those of `a` in the low half, of `b` in the high.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    fn add_halves(a: __m256, b: __m256) -> __m256 {
-        _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b))
-    }
-
-    /// In each half: elements 0 and 1 plus 2 and 3, of `a` then of `b`.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    fn add_quarters(a: __m256, b: __m256) -> __m256 {
-        let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
-        _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)))
-    }
-
-    /// # Safety
-    /// `weights.len()` rows of `out.len()` values must be readable.
-    #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn add_values(weights: &[f32], values: *const f32, stride: usize, out: &mut [f32]) {
-        let dim = out.len();
-        let mut at = 0;
-        // SAFETY: each step stays below `dim` in `out` and in every row of values.
-        unsafe {
-            while at + 8 * LANES <= dim {
-                add_columns::<8>(weights, values.add(at), stride, out.as_mut_ptr().add(at));
-                at += 8 * LANES;
-            }
-            while at + LANES <= dim {
-                add_columns::<1>(weights, values.add(at), stride, out.as_mut_ptr().add(at));
-                at += LANES;
-            }
-            for (i, out) in out.iter_mut().enumerate().skip(at) {
-                for (row, weight) in weights.iter().enumerate() {
-                    *out = weight.mul_add(values.add(row * stride + i).read(), *out);
-                }
-            }
-        }
-    }
-
-    /// [`add_values`] for `8 · WIDE` columns.
+/// An element of a block that is read as `f32`.
+pub(super) trait Element: Copy {
+    /// Whether a block of these is read from the cache, so that what comes [`Block::ahead`] is asked for
+    /// meanwhile.
+    const AHEAD: bool;
+    /// Sixteen of them.
     ///
     /// # Safety
-    /// That many elements of each row of values and of the output must be accessible.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn add_columns<const WIDE: usize>(weights: &[f32], values: *const f32, stride: usize, out: *mut f32) {
-        let mut sums = [_mm256_setzero_ps(); WIDE];
+    /// As [`Lanes::load`].
+    unsafe fn lanes<V: Lanes>(from: *const Self) -> V;
+}
+
+impl Element for f32 {
+    const AHEAD: bool = false;
+
+    #[inline(always)]
+    unsafe fn lanes<V: Lanes>(from: *const Self) -> V {
         // SAFETY: the caller's promise.
+        unsafe { V::load(from) }
+    }
+}
+
+impl Element for f16 {
+    const AHEAD: bool = true;
+
+    #[inline(always)]
+    unsafe fn lanes<V: Lanes>(from: *const Self) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { V::load_f16(from) }
+    }
+}
+
+/// A block of `[count, vectors · 16]` numbers: vector `n` of row `k` begins at
+/// `start + k · row + n · panel`.
+#[derive(Clone, Copy)]
+pub(super) struct Block<E> {
+    pub start: *const E,
+    pub row: usize,
+    pub panel: usize,
+    /// How many elements later the next block begins.
+    pub ahead: usize,
+}
+
+impl<E> Block<E> {
+    /// The block from row `row` and vector `vector` on.
+    #[inline(always)]
+    fn at(self, row: usize, vector: usize) -> *const E {
+        self.start.wrapping_add(row * self.row + vector * self.panel)
+    }
+}
+
+/// `c[m][n] += Σ a[m][k] · b[k][n]` in ascending order of `k`, for `rows` rows of which element `k`
+/// of row `m` stands at `a + m · M_STEP + k · K_STEP`, over the rows `keys` of the block and its first
+/// `vectors` vectors. With `ADD` unset, `c` counts as zero before. Each element is a chain of fused
+/// multiplications and additions of its own.
+///
+/// # Safety
+/// The instruction set of `V`; all elements that this names are there.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+pub(super) unsafe fn product<V: Lanes, E: Element, const M_STEP: usize, const K_STEP: usize, const ADD: bool>(
+    rows: usize,
+    a: *const f32,
+    b: Block<E>,
+    count: usize,
+    vectors: usize,
+    c: *mut f32,
+    c_row: usize,
+) {
+    let mut m = 0;
+    while m < rows {
+        let a = a.wrapping_add(m * M_STEP);
+        let c = c.wrapping_add(m * c_row);
+        macro_rules! strip {
+            ($m:literal, $n:literal) => {{
+                // SAFETY: these rows are among all rows.
+                unsafe { strip::<V, E, $m, $n, M_STEP, K_STEP, ADD>(a, b, count, vectors, c, c_row) };
+                $m
+            }};
+        }
+        let left = rows - m;
+        // As many sums as registers hold beside the operands, and enough of them to hide latency.
+        m += match (V::MANY, left) {
+            (true, 12..) => strip!(12, 2),
+            (true, 8..) => strip!(8, 2),
+            (true, 7) => strip!(7, 2),
+            (true, 6) => strip!(6, 4),
+            (true, 5) => strip!(5, 4),
+            (true, 4) => strip!(4, 4),
+            (true, 3) => strip!(3, 4),
+            (true, 2) => strip!(2, 4),
+            (false, 6..) => strip!(6, 1),
+            (false, 4..) => strip!(4, 1),
+            (false, 2..) => strip!(2, 2),
+            _ => strip!(1, 4),
+        };
+    }
+}
+
+/// [`product`] of `M` rows, `N` vectors at a time.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn strip<
+    V: Lanes,
+    E: Element,
+    const M: usize,
+    const N: usize,
+    const MS: usize,
+    const KS: usize,
+    const ADD: bool,
+>(
+    a: *const f32,
+    b: Block<E>,
+    count: usize,
+    vectors: usize,
+    c: *mut f32,
+    c_row: usize,
+) {
+    let mut n = 0;
+    while n + N <= vectors {
+        // SAFETY: the caller's promise; these vectors are among all vectors.
         unsafe {
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = _mm256_loadu_ps(out.add(i * LANES));
-            }
-            for (row, &weight) in weights.iter().enumerate() {
-                let weight = _mm256_set1_ps(weight);
-                for (i, sum) in sums.iter_mut().enumerate() {
-                    let value = _mm256_loadu_ps(values.add(row * stride + i * LANES));
-                    *sum = _mm256_fmadd_ps(weight, value, *sum);
+            tile::<V, E, M, N, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row)
+        };
+        n += N;
+    }
+    while n < vectors {
+        // SAFETY: as above.
+        unsafe {
+            tile::<V, E, M, 1, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row)
+        };
+        n += 1;
+    }
+}
+
+/// [`product`] of `M` rows and `N` vectors, whose sums stay in registers.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn tile<
+    V: Lanes,
+    E: Element,
+    const M: usize,
+    const N: usize,
+    const MS: usize,
+    const KS: usize,
+    const ADD: bool,
+>(
+    a: *const f32,
+    b: *const E,
+    row: usize,
+    panel: usize,
+    ahead: usize,
+    count: usize,
+    c: *mut f32,
+    c_row: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[V::splat(0.0); N]; M];
+        if ADD {
+            for (m, sums) in sums.iter_mut().enumerate() {
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    *sum = V::load(c.add(m * c_row + n * WIDTH));
                 }
             }
-            for (i, sum) in sums.into_iter().enumerate() {
-                _mm256_storeu_ps(out.add(i * LANES), sum);
+        }
+        for k in 0..count {
+            let b = b.add(k * row);
+            let mut vectors = [V::splat(0.0); N];
+            for (n, vector) in vectors.iter_mut().enumerate() {
+                *vector = E::lanes(b.add(n * panel));
+                if E::AHEAD {
+                    V::prefetch(b.wrapping_add(n * panel + ahead));
+                }
+            }
+            for (m, sums) in sums.iter_mut().enumerate() {
+                let x = V::splat(*a.add(m * MS + k * KS));
+                for (sum, vector) in sums.iter_mut().zip(vectors) {
+                    *sum = x.mul_add(vector, *sum);
+                }
+            }
+        }
+        for (m, sums) in sums.into_iter().enumerate() {
+            for (n, sum) in sums.into_iter().enumerate() {
+                sum.store(c.add(m * c_row + n * WIDTH));
             }
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What happens to scores.
+#[derive(Clone, Copy)]
+pub(super) struct Rule {
+    pub scale: f32,
+    pub cap: Option<f32>,
+}
 
-    #[test]
-    fn kernels_attention_blocks_are_the_same_on_every_instruction_set() {
-        let numbers: Vec<f32> = (0..4000).map(|i| ((i * 7919) % 1009) as f32 / 504.5 - 1.0).collect();
-        for dim in [1, 7, 8, 40, 64, 72, 129, 256] {
-            for count in 1..=KEYS {
-                let (q, keys) = (&numbers[3..3 + dim], &numbers[100..]);
-                let mut all = Vec::new();
-                for isa in [Isa::Portable, Isa::detect()] {
-                    let mut scores = [0.0; KEYS];
-                    score_keys(isa, q, keys, dim + 5, count, &mut scores);
-                    let mut out = numbers[7..7 + dim].to_vec();
-                    add_values(isa, &scores[..count], keys, dim + 3, &mut out);
-                    let half: Vec<f16> = q.iter().map(|&x| f16::from_f32(x)).collect();
-                    let mut wide = vec![0.0; dim];
-                    widen(isa, &half, &mut wide);
-                    let results = scores[..count].iter().chain(&out).chain(&wide);
-                    let bits = results.map(|x| x.to_bits());
-                    all.push(bits.collect::<Vec<_>>());
+/// Applies a rule to the scores `keys` of a chunk, and hides what else is in their vectors; `mask` holds
+/// what is added to them. Returns vectors of which the largest lane is the largest score.
+///
+/// # Safety
+/// The instruction set of `V`, and a row of [`CHUNK`] numbers.
+#[inline(always)]
+pub(super) unsafe fn settle<V: Lanes>(row: *mut f32, keys: &Range<usize>, rule: Rule, mask: Option<&[f32]>) -> V {
+    // SAFETY: the caller's promise; the vectors lie inside the row.
+    unsafe {
+        let (scale, none) = (V::splat(rule.scale), V::splat(f32::NEG_INFINITY));
+        let mut top = none;
+        for v in keys.start / WIDTH..keys.end.div_ceil(WIDTH) {
+            let at = row.add(v * WIDTH);
+            let mut x = V::load(at).mul(scale);
+            if let Some(cap) = rule.cap {
+                let cap = V::splat(cap);
+                x = tanh_of(x.div(cap)).mul(cap);
+            }
+            let first = keys.start.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
+            let end = keys.end.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
+            if let Some(mask) = mask {
+                let mut lanes = x.array();
+                for (i, lane) in lanes.iter_mut().enumerate().take(end).skip(first) {
+                    let mask = mask[v * WIDTH + i - keys.start];
+                    *lane = if mask <= MASKED { f32::NEG_INFINITY } else { *lane + mask };
                 }
-                assert_eq!(all[0], all[1], "{dim} {count}");
+                x = V::load(lanes.as_ptr());
+            }
+            if end - first < WIDTH {
+                x = x.keep(first, end, none);
+            }
+            top = x.larger(top);
+            x.store(at);
+        }
+        top
+    }
+}
+
+/// Replaces the settled scores `keys` of a chunk by the exponentials of their distance to `top`, the
+/// largest, and the rest of their vectors by zero. Returns the sum by lanes. All is zero where all keys
+/// are masked.
+///
+/// # Safety
+/// The instruction set of `V`, and a row of [`CHUNK`] numbers.
+#[inline(always)]
+pub(super) unsafe fn exponentials<V: Lanes>(row: *mut f32, keys: &Range<usize>, top: f32) -> V {
+    let vectors = keys.start / WIDTH..keys.end.div_ceil(WIDTH);
+    // SAFETY: the caller's promise; the vectors lie inside the row.
+    unsafe {
+        let mut sum = V::splat(0.0);
+        if top <= MASKED && !keys.clone().any(|i| (*row.add(i)).is_nan()) {
+            for v in vectors {
+                sum.store(row.add(v * WIDTH));
+            }
+            return sum;
+        }
+        let distance = V::splat(top);
+        for v in vectors {
+            let at = row.add(v * WIDTH);
+            let x = exp_of(V::load(at).sub(distance));
+            sum = sum.add(x);
+            x.store(at);
+        }
+        sum
+    }
+}
+
+/// Joins what further keys give to what the keys before gave, of `rows` queries: the largest score,
+/// the sum of exponentials (zero where there are none), and the sum of values, `vectors` vectors a query.
+///
+/// # Safety
+/// The instruction set of `V`; all rows on both sides.
+#[inline(always)]
+pub(super) unsafe fn join<V: Lanes>(
+    totals: &mut [(f32, f32)],
+    sums: *mut f32,
+    found: &[(f32, f32)],
+    values: *const f32,
+    vectors: usize,
+) {
+    let mut distances = [0.0; WIDTH];
+    for ((distance, total), found) in distances.iter_mut().zip(&*totals).zip(found) {
+        *distance = if total.0 >= found.0 { found.0 - total.0 } else { total.0 - found.0 };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let factors = exp_of(V::load(distances.as_ptr())).array();
+        for (row, (total, found)) in totals.iter_mut().zip(found).enumerate() {
+            if found.1 == 0.0 {
+                continue;
+            }
+            let (to, from) = (sums.add(row * vectors * WIDTH), values.add(row * vectors * WIDTH));
+            if total.1 == 0.0 {
+                *total = *found;
+                for v in 0..vectors {
+                    V::load(from.add(v * WIDTH)).store(to.add(v * WIDTH));
+                }
+                continue;
+            }
+            // The factor of the side with the larger score is one.
+            let ours = total.0 >= found.0;
+            let (keep, take) = if ours { (1.0, factors[row]) } else { (factors[row], 1.0) };
+            *total = (if ours { total.0 } else { found.0 }, found.1.mul_add(take, total.1 * keep));
+            let (keep, take) = (V::splat(keep), V::splat(take));
+            for v in 0..vectors {
+                let to = to.add(v * WIDTH);
+                V::load(from.add(v * WIDTH)).mul_add(take, V::load(to).mul(keep)).store(to);
             }
         }
     }

@@ -6,16 +6,15 @@
 //! ([`add_lanes`]), then multiplied by the encoding's unit, a power of two, and by the row's
 //! scale, if it has one. Every kernel for these encodings follows this to the bit.
 
-use super::super::disjoint::Disjoint;
 use super::super::math::{LANES, add_lanes};
 use super::super::{KernelError, WeightRows};
-use super::put;
+use super::super::packed::Target;
 use std::ops::Range;
 use tallow_format::Encoding;
 
 /// The rows of a matrix with exact values.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     source: Source<'a>,
     rows: usize,
     k: usize,
@@ -36,7 +35,7 @@ pub(super) enum Source<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows of an encoded matrix.
-    pub(super) fn of_weights(w: &'a WeightRows<'a>) -> Result<Self, KernelError> {
+    pub(crate) fn of_weights(w: &'a WeightRows<'a>) -> Result<Self, KernelError> {
         let source = match w.encoding() {
             Encoding::U32 => Source::U32(w),
             Encoding::U16 => Source::U16(w),
@@ -53,7 +52,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The rows of a computed matrix `[rows, k]`, whose length the caller has checked.
-    pub(super) fn of_f32(w: &'a [f32], rows: usize, k: usize) -> Self {
+    pub(crate) fn of_f32(w: &'a [f32], rows: usize, k: usize) -> Self {
         Self { source: Source::F32(w), rows, k }
     }
 
@@ -125,14 +124,20 @@ impl<'a> Rows<'a> {
 }
 
 /// The outputs of the rows `range` for all rows of `x`.
-pub(super) fn range(x: &[f32], w: &Rows<'_>, range: Range<usize>, y: &Disjoint<'_, f32>) {
-    let mut row = vec![0.0; w.k];
+pub(super) fn range(x: &[f32], w: &Rows<'_>, range: Range<usize>, target: Target<'_>) {
+    thread_local! {
+        /// Memory for a row of this thread.
+        static ROW: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    let mut row = ROW.take();
+    row.resize(w.k, 0.0);
     for n in range {
         w.load(n, 0, &mut row);
         for (m, x) in x.chunks_exact(w.k).enumerate() {
-            put(y, w.rows, m, n..n + 1, &[w.finish(n, dot(&row, x))]);
+            target.put(m, n, &[w.finish(n, dot(&row, x))]);
         }
     }
+    ROW.set(row);
 }
 
 /// The sum of products in the order of this module.

@@ -19,8 +19,10 @@ mod exact;
 pub(super) mod groups;
 
 pub use activations::Activations;
+pub(crate) use exact::Rows as ExactRows;
 
 use super::disjoint::Disjoint;
+use super::packed::Target;
 use super::{Isa, KernelError, Team, WeightRows, check_len};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -144,11 +146,26 @@ fn exact_on(isa: Isa, x: &[f32], k: usize, rows: &exact::Rows<'_>, y: &mut [f32]
     }
     let y = Disjoint::new(y);
     let step = chunk_rows(m, rows.len(), rows.row_bytes(), team);
-    team.run_chunks(rows.len(), step, |range| match isa {
+    team.run_chunks(rows.len(), step, |range| part_on(isa, x, rows, range, Target::new(&y, rows.len(), 0)));
+}
+
+/// The outputs of some rows of a matrix of exact values, for all rows of `x`, written to `target`: the part of one
+/// thread. Calls for different rows may run at once.
+///
+/// # Panics
+/// When an output lies outside the target, or a row does not exist.
+pub(crate) fn exact_part(x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, target: Target<'_>) {
+    assert!(range.end <= rows.len() && rows.k() > 0, "rows of the matrix");
+    part_on(Isa::detect(), x, rows, range, target);
+}
+
+/// [`exact_part`] on a given instruction set.
+fn part_on(isa: Isa, x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, target: Target<'_>) {
+    match isa {
         #[cfg(target_arch = "x86_64")]
-        isa if isa >= Isa::Avx2 => avx2::exact_range(x, rows, range, &y),
-        _ => exact::range(x, rows, range, &y),
-    });
+        isa if isa >= Isa::Avx2 => avx2::exact_range(x, rows, range, target),
+        _ => exact::range(x, rows, range, target),
+    }
 }
 
 /// Rows of `W` that one range of the parallel loop takes: a multiple of [`TILE`], a few ranges a

@@ -132,11 +132,16 @@ impl<'a> Target<'a> {
         Self { y, stride, column }
     }
 
+    /// Outputs of the columns from `first` on alone, which stand at the beginning of rows.
+    pub(crate) fn from_column(y: &'a Disjoint<'a, f32>, stride: usize, first: usize) -> Self {
+        Self { y, stride, column: first.wrapping_neg() }
+    }
+
     /// Writes outputs of row `m` from column `n` of the matrix on.
     #[allow(unsafe_code, reason = "threads write disjoint columns of the output")]
     #[inline(always)]
-    fn put(&self, m: usize, n: usize, values: &[f32]) {
-        let start = m * self.stride + self.column + n;
+    pub(crate) fn put(&self, m: usize, n: usize, values: &[f32]) {
+        let start = (m * self.stride + n).wrapping_add(self.column);
         // SAFETY: each panel belongs to one call at a time, and the part lives for this copy only.
         let part = unsafe { self.y.part(start..start + values.len()) };
         part.copy_from_slice(values);

@@ -1,10 +1,9 @@
 //! Exact encodings: four rows of weights with up to three of activations at once.
 
-use super::super::super::disjoint::Disjoint;
 use super::super::super::math::LANES;
+use super::super::super::packed::Target;
 use super::super::super::{Isa, WeightRows};
 use super::super::exact::{Rows, Source};
-use super::super::put;
 use super::reduce::add_lanes;
 use super::rows::prefetch;
 use std::arch::x86_64::*;
@@ -36,16 +35,16 @@ const fn step(source: u8) -> usize {
 }
 
 /// The outputs of the rows `range` for all rows of `x`.
-pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>, y: &Disjoint<'_, f32>) {
+pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>, target: Target<'_>) {
     assert!(Isa::detect() >= Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
     let bytes = |w: &WeightRows<'_>| w.bytes().as_ptr();
     // SAFETY: AVX2, FMA and F16C were found; the matrices hold `w.len()` rows of `w.k()` values.
     unsafe {
         match w.source() {
-            Source::F32(values) => run::<F32>(x, w, values.as_ptr().cast(), range, y),
-            Source::U32(weights) => run::<U32>(x, w, bytes(weights), range, y),
-            Source::U16(weights) => run::<U16>(x, w, bytes(weights), range, y),
-            Source::Ternary(weights) => run::<TERNARY>(x, w, bytes(weights), range, y),
+            Source::F32(values) => run::<F32>(x, w, values.as_ptr().cast(), range, target),
+            Source::U32(weights) => run::<U32>(x, w, bytes(weights), range, target),
+            Source::U16(weights) => run::<U16>(x, w, bytes(weights), range, target),
+            Source::Ternary(weights) => run::<TERNARY>(x, w, bytes(weights), range, target),
         }
     }
 }
@@ -53,7 +52,7 @@ pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>
 /// # Safety
 /// `start` must point to the bytes of all rows of `w`, and `range` lie within them.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range: Range<usize>, y: &Disjoint<'_, f32>) {
+unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range: Range<usize>, target: Target<'_>) {
     let (k, row_bytes) = (w.k(), w.row_bytes());
     let m = x.len() / k;
     let keep = (KEEP / 4 / k).next_multiple_of(HIGH).max(HIGH);
@@ -92,7 +91,7 @@ unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range
                     for (n, out) in rows.clone().zip(&mut *out) {
                         *out = w.finish(n, *out);
                     }
-                    put(y, w.len(), m, rows.clone(), out);
+                    target.put(m, rows.start, &out[..rows.len()]);
                 }
                 m += count;
             }
