@@ -1,5 +1,7 @@
 //! Times what opening a model and its tokenizer takes: `cargo run --release --example loading -- FILE.model`.
 
+#![allow(clippy::expect_used, reason = "a measurement ends where a file cannot be read")]
+
 use std::path::Path;
 use std::time::Instant;
 use tallow_executor::tokenizer::{SpecialIds, Tokenizer};
