@@ -15,6 +15,7 @@
 //! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
 //! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
 
+pub mod bench;
 pub mod check;
 pub mod compiled;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod program;
 pub mod session;
 pub mod source;
 pub mod tensor_file;
+mod tokens;
 
 pub use error::{Error, Result};
 pub use generation::{Ended, Generation, Statistics};
@@ -38,7 +40,7 @@ pub use source::{Opened, Source};
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;
 pub use tallow_executor::chat::Message;
-pub use tallow_executor::{CacheType, Engine, HostFunctions, Rows, Tensor};
+pub use tallow_executor::{CacheType, Engine, HostFunctions, PackedCache, PackedReport, Rows, Tensor};
 pub use tallow_format as format;
 pub use tallow_frontends as frontends;
 pub use tallow_import as import;

@@ -1,8 +1,9 @@
 //! Where models come from: a `.model` file as it is; a GGUF file or a Hugging Face folder imported
-//! once into the user's cache.
+//! once into the user's cache. And what else is kept there.
 
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
+use tallow_executor::PackedCache;
 use tallow_import::{ImportOptions, ImportReport, Progress};
 
 /// A `.model` file ready to open, and what an import said if there was one.
@@ -49,6 +50,34 @@ pub fn needs_import(source: &Path) -> bool {
     source.is_dir() || index
 }
 
+/// Where packed matrices are kept for other runs: `packed` in the [`cache_folder`].
+pub fn packed_folder() -> Option<PathBuf> {
+    cache_folder().map(|folder| folder.join("packed"))
+}
+
+/// The variable that decides whether packed matrices are kept, where options leave it open: `auto`, `on` or `off`.
+pub const PACKED_CACHE: &str = "TALLOW_PACKED_CACHE";
+
+/// `choice`, or what `$TALLOW_PACKED_CACHE` says where that is [`PackedCache::Auto`].
+///
+/// # Errors
+/// Another value of the variable.
+pub fn packed_cache(choice: PackedCache) -> Result<PackedCache> {
+    match std::env::var_os(PACKED_CACHE).filter(|_| choice == PackedCache::Auto) {
+        Some(value) => packed_cache_named(&value.to_string_lossy()),
+        None => Ok(choice),
+    }
+}
+
+fn packed_cache_named(value: &str) -> Result<PackedCache> {
+    match value {
+        "" | "auto" => Ok(PackedCache::Auto),
+        "on" => Ok(PackedCache::On),
+        "off" => Ok(PackedCache::Off),
+        other => Err(Error::Usage(format!("{PACKED_CACHE} is `{other}`; set it to `auto`, `on` or `off`"))),
+    }
+}
+
 /// `$TALLOW_CACHE`, else the `tallow` folder of the platform's cache folder.
 pub fn cache_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -63,4 +92,22 @@ pub fn cache_folder() -> Option<PathBuf> {
         set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
     };
     base.map(|base| base.join("tallow"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_takes_three_values() {
+        let named = |value| packed_cache_named(value).map_err(|e| e.to_string());
+        assert_eq!(named(""), Ok(PackedCache::Auto));
+        assert_eq!(named("auto"), Ok(PackedCache::Auto));
+        assert_eq!(named("on"), Ok(PackedCache::On));
+        assert_eq!(named("off"), Ok(PackedCache::Off));
+        assert!(named("yes").unwrap_err().contains("TALLOW_PACKED_CACHE is `yes`"));
+        for choice in [PackedCache::On, PackedCache::Off] {
+            assert_eq!(packed_cache(choice).unwrap(), choice, "an option wins");
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! A model: an opened file with its program, tokenizer and chat template.
 
 use crate::compiled::{self, Compiled};
-use crate::{Error, Result, Session};
+use crate::tokens::Reading;
+use crate::{Error, Result, Session, library};
 use std::sync::{Arc, OnceLock};
 use tallow_compiler::passes;
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
-use tallow_executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
+use tallow_executor::tokenizer::{EncodeOptions, Tokenizer};
 use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor, WeightSource};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
@@ -41,7 +42,8 @@ pub struct ModelOptions {
     /// Leaves a graph that was written for one token a call as it is, instead of widening it to whole
     /// prompts.
     pub token_by_token: bool,
-    /// Engine, threads, cache type, context and chunk. Without a context, that of the config.
+    /// Engine, threads, cache type, context and chunk. Without a context, that of the config. Packed matrices are kept in
+    /// [`library::packed_folder`], unless [`Model::set_packed_folder`] names another place.
     pub program: ProgramOptions,
 }
 
@@ -57,6 +59,7 @@ struct Inner {
     program: Arc<Program>,
     compiled: Option<Compiled>,
     notes: Vec<String>,
+    reading: Reading,
     tokenizer: OnceLock<Arc<Tokenizer>>,
     chat: OnceLock<Option<Arc<ChatTemplate>>>,
     end_ids: Vec<u32>,
@@ -86,6 +89,7 @@ impl Model {
     /// A model from an opened file.
     pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
         let file = Arc::new(file);
+        let reading = Reading::begin(&file);
         let Found { mut graph, mut notes, module } = find(&file, options.path)?;
         if passes::takes_one_token(graph.graph()) && !options.token_by_token {
             match passes::whole_prompt(graph.graph()) {
@@ -98,6 +102,7 @@ impl Model {
             }
         }
         let mut program = options.program;
+        program.packed_cache = library::packed_cache(program.packed_cache)?;
         if program.context.is_none() {
             program.context = context(&file)?;
         }
@@ -106,19 +111,33 @@ impl Model {
         if let Some(compiled) = &compiled {
             program = program.with_host(compiled.host.clone());
         }
-        let end_ids = end_ids(&file)?;
-        Ok(Model {
+        let end_ids = reading.end_ids(&file)?;
+        let model = Model {
             inner: Arc::new(Inner {
                 file,
                 graph: Arc::new(graph),
                 program: Arc::new(program),
                 compiled,
                 notes,
+                reading,
                 tokenizer: OnceLock::new(),
                 chat: OnceLock::new(),
                 end_ids,
             }),
-        })
+        };
+        if let Some(folder) = library::packed_folder() {
+            model.set_packed_folder(&folder);
+        }
+        Ok(model)
+    }
+
+    /// Keeps packed matrices for other runs in this folder instead of [`library::packed_folder`], if the options of the program
+    /// want them kept. Of no effect once the model has run.
+    pub fn set_packed_folder(&self, folder: &std::path::Path) {
+        let once = self.compiled().and_then(|c| c.once.as_ref());
+        for program in [&self.inner.program].into_iter().chain(once) {
+            program.packed().set_folder(folder.to_owned());
+        }
     }
 
     /// The model with the functions that its graph may call by `HostCall`.
@@ -209,13 +228,13 @@ impl Model {
         &self.inner.end_ids
     }
 
-    /// The tokenizer; read on first use.
+    /// The tokenizer. A large vocabulary is read beside the opening of the model, others on first use.
     pub fn tokenizer(&self) -> Result<Arc<Tokenizer>> {
         if let Some(tokenizer) = self.inner.tokenizer.get() {
             return Ok(tokenizer.clone());
         }
-        let tokenizer = tokenizer(&self.inner.file, &self.inner.end_ids)?;
-        Ok(self.inner.tokenizer.get_or_init(|| Arc::new(tokenizer)).clone())
+        let tokenizer = self.inner.reading.tokenizer(&self.inner.file, &self.inner.end_ids)?;
+        Ok(self.inner.tokenizer.get_or_init(|| tokenizer).clone())
     }
 
     /// The chat template, if the model has one.
@@ -289,28 +308,6 @@ impl Model {
         }
         Ok(SamplingParams::from_config(&self.inner.file.config().sampling()?, seed))
     }
-}
-
-/// Ids that end a sequence.
-fn end_ids(file: &ModelFile) -> Result<Vec<u32>> {
-    Ok(match file.config().tokenizer()?.eos_token {
-        Some(_) => file.end_ids(&file.vocab()?)?,
-        None => file.config().end_ids()?,
-    })
-}
-
-fn tokenizer(file: &ModelFile, end_ids: &[u32]) -> Result<Tokenizer> {
-    let config = file.config();
-    let special = SpecialIds { bos: config.bos_id()?, eos: end_ids.first().copied() };
-    Tokenizer::with_ids(&file.vocab()?, &config.tokenizer()?, special)
-        .map_err(|source| Error::Tokenizer { file: file.label(), source })
-}
-
-/// The ids of a raw text, begun as the model of this file wants.
-pub(crate) fn encode(file: &ModelFile, text: &str) -> Result<Vec<u32>> {
-    let options = EncodeOptions { add_special: true, parse_special: true };
-    let encoded = tokenizer(file, &end_ids(file)?)?.encode(text, options);
-    encoded.map_err(|source| Error::Tokenizer { file: file.label(), source })
 }
 
 /// The embedded model's file.

@@ -13,7 +13,7 @@ use tallow::format::encoding::Encoding;
 use tallow::ir::text;
 use tallow::ir::verify::verify;
 use tallow::numeric::{self, Given, References, Report, Side};
-use tallow::{CacheType, Engine, Model, ModelOptions, Tensor};
+use tallow::{CacheType, Engine, Model, ModelOptions, PackedCache, Tensor};
 
 /// As written, so that every operation is its own.
 fn raw(engine: Engine) -> ModelOptions {
@@ -381,7 +381,12 @@ fn the_engines_agree_on_real_models() {
         options.program.engine = Engine::Reference;
         let oracle = Model::open_with(&path, &options).unwrap();
         for cache in [CacheType::F32, CacheType::F16] {
-            options.program = ProgramOptions { engine: Engine::Cpu, cache, ..ProgramOptions::default() };
+            options.program = ProgramOptions {
+                engine: Engine::Cpu,
+                cache,
+                packed_cache: PackedCache::Off,
+                ..ProgramOptions::default()
+            };
             let fast = Model::open_with(&path, &options).unwrap();
             let (left, right) = (Side::of_model(&oracle), Side::of_model(&fast));
             let report = compare(&left, &right, &given("Write a function that reverses a list."));

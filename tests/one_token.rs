@@ -8,12 +8,13 @@ mod common;
 use common::{error, folder, one_token, values};
 use std::path::Path;
 use tallow::format::ModelFile;
-use tallow::{Engine, Model, ModelOptions, Rows, Tensor};
+use tallow::{Engine, Model, ModelOptions, PackedCache, Rows, Tensor};
 
 fn open(path: &Path, engine: Engine, token_by_token: bool) -> Model {
     let mut options = ModelOptions { token_by_token, ..ModelOptions::default() };
     options.program.engine = engine;
     options.program.threads = 2;
+    options.program.packed_cache = PackedCache::Off;
     Model::open_with(path, &options).unwrap()
 }
 

@@ -9,7 +9,7 @@ use tallow::executor::sampling::SamplingParams;
 use tallow::format::ReadOptions;
 use tallow::format::container::DEFAULT_MAX_TEXT;
 use tallow::import::{Progress, TensorReport};
-use tallow::{CacheType, Engine, Model, ModelOptions};
+use tallow::{CacheType, Engine, Model, ModelOptions, PackedCache, PackedReport};
 
 /// Where the graph comes from.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -50,6 +50,28 @@ pub enum Cache {
     Q8,
 }
 
+/// Whether packed matrices are kept in a file for other runs.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Packed {
+    /// For models whose packed matrices take 64 MiB or more, unless TALLOW_PACKED_CACHE says otherwise.
+    #[default]
+    Auto,
+    /// For all models.
+    On,
+    /// Never.
+    Off,
+}
+
+impl From<Packed> for PackedCache {
+    fn from(packed: Packed) -> Self {
+        match packed {
+            Packed::Auto => PackedCache::Auto,
+            Packed::On => PackedCache::On,
+            Packed::Off => PackedCache::Off,
+        }
+    }
+}
+
 /// Limits on reading a container.
 #[derive(Args, Clone, Debug)]
 pub struct Reading {
@@ -88,6 +110,9 @@ pub struct LoadOptions {
     /// Most tokens that the context may hold; by default what the model's config says.
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,
+    /// Keep matrices, once packed for the processor, in the cache folder for other runs.
+    #[arg(long, value_enum, default_value_t)]
+    pub packed_cache: Packed,
     #[command(flatten)]
     reading: Reading,
 }
@@ -100,6 +125,7 @@ impl LoadOptions {
         options.token_by_token = self.token_by_token;
         options.program.threads = self.threads;
         options.program.context = self.context;
+        options.program.packed_cache = self.packed_cache.into();
         options.program.cache = match self.cache {
             Cache::Auto => CacheType::Auto,
             Cache::F32 => CacheType::F32,
@@ -107,6 +133,16 @@ impl LoadOptions {
             Cache::Q8 => CacheType::Q8,
         };
         options
+    }
+
+    /// What opens the model at `source` each time that it is called; imported into the cache first where needed.
+    pub fn opener(&self, source: Option<&Path>, ui: &Ui) -> Result<impl FnMut() -> tallow::Result<Model> + use<>> {
+        let options = self.model_options();
+        let path = source.map(|source| resolve(source, ui)).transpose()?;
+        Ok(move || match &path {
+            None => Model::storyteller_with(&options),
+            Some(path) => Model::open_with(path, &options),
+        })
     }
 
     /// The model at `source`, imported into the cache first where needed; the embedded one without a
@@ -120,6 +156,25 @@ impl LoadOptions {
         model.notes().for_each(|note| ui.warn(note));
         Ok(model)
     }
+}
+
+/// Says what happened to packed matrices that a user should know, once a model has run.
+pub fn warn_of_packed(model: &Model, ui: &Ui) {
+    model.program().packed().report().warnings.iter().for_each(|w| ui.warn(w));
+}
+
+/// What happened to packed matrices, for machines.
+pub fn packed_json(report: &PackedReport) -> serde_json::Value {
+    serde_json::json!({
+        "matrices": report.matrices,
+        "bytes": report.bytes,
+        "packed": report.packed,
+        "mapped": report.mapped,
+        "packing_seconds": report.packing.as_secs_f64(),
+        "checking_seconds": report.checking.as_secs_f64(),
+        "file": report.file,
+        "notes": report.notes,
+    })
 }
 
 /// The `.model` file for a source, imported into the cache first where needed.

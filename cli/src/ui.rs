@@ -106,11 +106,19 @@ impl Ui {
 
     /// A bar over `total` bytes, drawn on a terminal only.
     pub fn bytes_bar(&self, total: u64, what: &str) -> ProgressBar {
+        self.bar(total, what, "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} {wide_msg}")
+    }
+
+    /// A bar over `total` parts, drawn on a terminal only.
+    pub fn count_bar(&self, total: u64, what: &str) -> ProgressBar {
+        self.bar(total, what, "{prefix} {bar:30} {pos}/{len} {wide_msg}")
+    }
+
+    fn bar(&self, total: u64, what: &str, style: &str) -> ProgressBar {
         if self.quiet || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new(total);
-        let style = "{prefix} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} {wide_msg}";
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style.progress_chars("━╸ "));
         }
@@ -168,14 +176,6 @@ pub fn bytes(n: u64) -> String {
 /// The size of a file, for people.
 pub fn file_size(path: &std::path::Path) -> String {
     std::fs::metadata(path).map_or_else(|_| "size unknown".into(), |m| bytes(m.len()))
-}
-
-/// The most memory that this process had resident, where the system tells.
-pub fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
 }
 
 /// Rows as columns that line up: numbers to the right, text to the left, two spaces between.

@@ -4,13 +4,14 @@ use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::{self, Interpreter};
 use crate::kernels::{KvEncoding, Team};
+use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use tallow_compiler::{CompileError, Optimised, Options, Plan, Stage, lower_with, optimise, passes};
 use tallow_ir::verify::Verified;
-use tallow_ir::{DType, Graph, TensorType};
+use tallow_ir::{DType, Graph, Op, TensorType};
 
 /// The name of the output that holds logits.
 pub const LOGITS: &str = "logits";
@@ -66,6 +67,8 @@ pub struct ProgramOptions {
     pub stage: Option<Stage>,
     /// How steps run.
     pub walk: Walk,
+    /// Whether packed matrices are kept for other runs, in the folder that [`PackedStore::set_folder`] names.
+    pub packed_cache: PackedCache,
 }
 
 impl ProgramOptions {
@@ -88,6 +91,7 @@ impl Default for ProgramOptions {
             chunk: 512,
             stage: None,
             walk: Walk::default(),
+            packed_cache: PackedCache::Auto,
         }
     }
 }
@@ -119,6 +123,7 @@ pub struct Program {
     pub(crate) team: Team,
     one_token: Vec<String>,
     pub(crate) host: Option<Arc<dyn HostFunctions>>,
+    packed: Arc<PackedStore>,
 }
 
 impl Program {
@@ -149,7 +154,27 @@ impl Program {
             true => passes::token_inputs(graph.graph()),
             false => Vec::new(),
         };
-        Ok(Program { compiled, all, last, one, options, cache, team, one_token, host: None })
+        let plans = [Some(&all), Some(&last), one.as_ref()];
+        let matrices = match options.engine {
+            Engine::Cpu => matrices(plans.into_iter().flatten()),
+            Engine::Reference => Vec::new(),
+        };
+        let packed = Arc::new(PackedStore::new(matrices, source, options.packed_cache)?);
+        weights.values().for_each(|w| w.set_store(&packed));
+        Ok(Program { compiled, all, last, one, options, cache, team, one_token, host: None, packed })
+    }
+
+    /// The matrices that the CPU path packs: where they are, and what became of them.
+    pub fn packed(&self) -> &PackedStore {
+        &self.packed
+    }
+
+    /// Packs every matrix now, instead of when it is first used.
+    ///
+    /// # Errors
+    /// As the first call that uses it.
+    pub fn pack(&self) -> Result<()> {
+        self.packed.pack_all(&self.team)
     }
 
     /// The program with the functions that its graph may call by `HostCall`.
@@ -178,6 +203,11 @@ impl Program {
         self.one.as_ref().map(|one| &one.plan)
     }
 
+    /// The plan that a call of so many tokens runs.
+    pub fn call_plan(&self, rows: crate::Rows, tokens: usize) -> &Plan {
+        &self.for_call(rows, tokens).plan
+    }
+
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
     /// `[1]`, `input_ids` among them.
     pub fn one_token_inputs(&self) -> &[String] {
@@ -203,6 +233,11 @@ impl Program {
     /// Whether plans run whole where they can.
     pub(crate) fn runs_whole(&self) -> bool {
         self.options.engine == Engine::Cpu && self.options.walk == Walk::Whole
+    }
+
+    /// The threads that run its steps.
+    pub fn team(&self) -> &Team {
+        &self.team
     }
 
     /// Number of threads.
@@ -287,6 +322,37 @@ fn unsettled(plan: &Plan) -> Option<Vec<DType>> {
     let mut types = vec![DType::F32; plan.buffers as usize];
     all().for_each(|(buffer, ty)| types[buffer.0 as usize] = ty.dtype);
     Some(types)
+}
+
+/// Matrices that products multiply by, in the order of their first use.
+fn matrices<'a>(plans: impl Iterator<Item = &'a Arc<Loaded>>) -> Vec<Matrix> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for loaded in plans {
+        for step in loaded.plan.steps.iter().filter(|s| is_product(&s.op)) {
+            for buffer in &step.operands {
+                let Some(Val::Weight(weight)) = &loaded.fixed[buffer.0 as usize] else { continue };
+                if !seen.contains(weight.name()) {
+                    seen.insert(weight.name().to_owned());
+                    // Sizes that do not fit are an error where the step runs.
+                    found.extend(weight.matrix().filter(|m| Packed::bytes(m.encoding, m.rows, m.k).is_ok()));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether an operation multiplies by the matrices among its operands.
+fn is_product(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Matmul
+            | Op::FusedNormMatmul { .. }
+            | Op::JoinedMatmul { .. }
+            | Op::GatedMatmul { .. }
+            | Op::MatmulBias { .. }
+    )
 }
 
 fn load(plan: Plan, source: &Arc<dyn WeightSource>, known: &mut HashMap<String, Arc<Weight>>) -> Result<Loaded> {

@@ -10,10 +10,12 @@ use crate::interpreter::layout::operand;
 use crate::interpreter::random::RandomState;
 use crate::interpreter::{self, Frame};
 use crate::native::{Order, Runner};
+use crate::profile::Recorder;
 use crate::program::{Engine, LOGITS, Loaded, Program};
 use crate::value::Val;
 use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
+use std::time::Instant;
 use tallow_compiler::Step;
 use tallow_ir::{Bindings, DType as IrType, Dim, SEQUENCE, Shape, TensorType};
 
@@ -41,6 +43,8 @@ pub struct Session {
     sizes: Bindings,
     /// Logits of [`Session::decode`] where they do not lie in the runner's memory.
     logits: Vec<f32>,
+    /// Where the times of calls go.
+    recorder: Option<Recorder>,
 }
 
 impl Session {
@@ -48,8 +52,8 @@ impl Session {
     pub fn new(program: Arc<Program>) -> Self {
         let caches = vec![Cache::new(program.cache); program.plan().caches as usize];
         let (fixed, sizes, logits) = Default::default();
-        let (random, runner) = (RandomState::default(), Runner::default());
-        Session { program, caches, past: 0, random, fixed, runner, sizes, logits }
+        let (random, runner, recorder) = (RandomState::default(), Runner::default(), None);
+        Session { program, caches, past: 0, random, fixed, runner, sizes, logits, recorder }
     }
 
     /// The program.
@@ -66,6 +70,11 @@ impl Session {
     /// whole text.
     pub fn is_stateless(&self) -> bool {
         self.caches.is_empty()
+    }
+
+    /// From now on the times of calls go to this recorder, or nowhere; gives the one before.
+    pub fn set_recorder(&mut self, recorder: Option<Recorder>) -> Option<Recorder> {
+        std::mem::replace(&mut self.recorder, recorder)
     }
 
     /// Bytes that the cache holds.
@@ -300,15 +309,27 @@ impl Session {
         let host = program.host.as_deref();
         let mut frame = Frame { caches: &mut self.caches, tokens, length, random: &mut self.random, host };
         let mut operands = Vec::new();
-        for step in &plan.steps {
+        let mut recorder = self.recorder.as_mut();
+        if let Some(recorder) = &mut recorder {
+            recorder.begin(rows, tokens, self.past, plan.steps.len());
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            let started = recorder.is_some().then(Instant::now);
             let results = run_step(&program, loaded, step, &mut buffers, &mut operands, &mut frame)?;
             for (b, value) in step.results.iter().zip(results) {
                 if !step.frees.contains(b) {
                     buffers[b.0 as usize] = Some(value);
                 }
             }
+            if let (Some(recorder), Some(started)) = (&mut recorder, started) {
+                recorder.step(index, started, Instant::now());
+            }
         }
-        outputs(loaded, &buffers, frame.caches)
+        let outputs = outputs(loaded, &buffers, frame.caches);
+        if let Some(recorder) = recorder {
+            recorder.end();
+        }
+        outputs
     }
 }
 

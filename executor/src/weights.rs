@@ -1,11 +1,11 @@
 //! Where weights come from, and how a loaded one is kept.
 
 use crate::error::{ExecutorError, Result};
-use crate::kernels::packed::{self, Packed};
 use crate::kernels::{KernelError, Team, WeightRows};
+use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use candle_core::{Device, Tensor};
 use std::sync::{Arc, OnceLock};
-use tallow_format::{Encoding, ModelFile};
+use tallow_format::{Encoding, FileIdentity, ModelFile};
 
 /// One tensor as it lies in its source.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,31 @@ pub struct WeightView<'a> {
 pub trait WeightSource: Send + Sync {
     /// The tensor of this name.
     fn weight(&self, name: &str) -> Option<WeightView<'_>>;
+
+    /// Lets go of the memory that holds the bytes of a tensor, where they can be had again: they are rarely read from here on.
+    fn release(&self, name: &str) {
+        let _ = name;
+    }
+
+    /// What tells the file of these weights from others, where they come from a file. What is made of the weights
+    /// is kept for other runs by it.
+    fn identity(&self) -> Option<FileIdentity> {
+        None
+    }
 }
 
 impl WeightSource for ModelFile {
     fn weight(&self, name: &str) -> Option<WeightView<'_>> {
         let view = self.tensor(name)?;
         Some(WeightView { shape: view.shape, encoding: view.encoding, bytes: view.bytes })
+    }
+
+    fn release(&self, name: &str) {
+        self.release_pages(name);
+    }
+
+    fn identity(&self) -> Option<FileIdentity> {
+        self.container().identity()
     }
 }
 
@@ -36,9 +55,10 @@ pub(crate) struct Weight {
     name: String,
     source: Arc<dyn WeightSource>,
     decoded: OnceLock<Tensor>,
-    packed: OnceLock<Vec<u8>>,
     /// Values of a ternary tensor are multiplied by its sibling `NAME.scale`.
     scales: Option<Vec<f32>>,
+    /// The store that has a place for the packed matrix, and which.
+    packed: OnceLock<(Arc<PackedStore>, usize)>,
 }
 
 impl std::fmt::Debug for Weight {
@@ -65,8 +85,8 @@ impl Weight {
             name: name.into(),
             source: source.clone(),
             decoded: OnceLock::new(),
-            packed: OnceLock::new(),
             scales,
+            packed: OnceLock::new(),
         })
     }
 
@@ -95,31 +115,39 @@ impl Weight {
         }
     }
 
-    /// The packed matrix, packed on first use; none for another encoding.
-    pub fn packed(&self, team: &Team) -> Result<Option<Packed<'_>>> {
-        let view = self.view()?;
-        if !Packed::packs(view.encoding) || view.shape.len() != 2 {
-            return Ok(None);
-        }
-        let rows = self.rows()?;
-        let size = Packed::bytes(view.encoding, rows.rows(), rows.k()).map_err(|e| self.fault(&e))?;
-        let bytes = match self.packed.get() {
-            Some(bytes) => bytes,
-            None => {
-                let mut made = vec![0; size + packed::ALIGN];
-                let start = aligned(&made);
-                packed::pack(&rows, &mut made[start..start + size], team).map_err(|e| self.fault(&e))?;
-                self.packed.get_or_init(|| made)
-            }
-        };
-        let start = aligned(bytes);
-        let packed = Packed::new(view.encoding, rows.rows(), rows.k(), &bytes[start..start + size]);
-        packed.map(Some).map_err(|e| self.fault(&e))
-    }
-
     /// A kernel's error as one of this weight.
     pub fn fault(&self, error: &KernelError) -> ExecutorError {
         ExecutorError::Weight { name: self.name.clone(), cause: error.to_string() }
+    }
+
+    /// The matrix that a store packs; none for a tensor of another shape or encoding.
+    pub fn matrix(&self) -> Option<Matrix> {
+        let view = self.view().ok()?;
+        let &[rows, k] = view.shape else { return None };
+        let (rows, k) = (usize::try_from(rows).ok()?, usize::try_from(k).ok()?);
+        Packed::packs(view.encoding).then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
+    }
+
+    /// Names the store that has a place for the packed matrix, if it has one.
+    pub fn set_store(&self, store: &Arc<PackedStore>) {
+        if let Some(index) = store.index_of(&self.name) {
+            // Set once, when the program is loaded.
+            let _ = self.packed.set((store.clone(), index));
+        }
+    }
+
+    /// The packed matrix, packed on first use; none for a tensor of another shape or encoding.
+    pub fn packed(&self, team: &Team) -> Result<Option<Packed<'_>>> {
+        let (store, index) = match self.packed.get() {
+            Some(place) => place,
+            None => {
+                // A matrix that no product of the plan names is no part of the program's region.
+                let Some(matrix) = self.matrix() else { return Ok(None) };
+                let own = Arc::new(PackedStore::new(vec![matrix], self.source.clone(), PackedCache::Off)?);
+                self.packed.get_or_init(|| (own, 0))
+            }
+        };
+        store.matrix(*index, team).map(Some)
     }
 
     /// The sibling scales of a ternary tensor: one, or one per row.
@@ -149,11 +177,6 @@ impl Weight {
         let tensor = Tensor::from_vec(values, shape, &Device::Cpu)?;
         Ok(self.decoded.get_or_init(|| tensor).clone())
     }
-}
-
-/// The first place of `bytes` that is aligned as panels are.
-fn aligned(bytes: &[u8]) -> usize {
-    bytes.as_ptr().addr().wrapping_neg() % packed::ALIGN
 }
 
 /// Rows of a tensor, each of which may have a scale of its own: its first dimension.
@@ -236,5 +259,32 @@ mod tests {
             let want = format!("tensor `w.scale`: it has {scales} values, and `w` has {rows} rows");
             assert!(error.contains(&want), "{error}");
         }
+    }
+
+    /// Blocks of `q8` in a shape.
+    struct Blocks(Vec<u64>, Vec<u8>);
+
+    impl WeightSource for Blocks {
+        fn weight(&self, _: &str) -> Option<WeightView<'_>> {
+            Some(WeightView { shape: &self.0, encoding: Encoding::Q8, bytes: &self.1 })
+        }
+    }
+
+    #[test]
+    fn a_matrix_without_a_store_packs_in_memory_of_its_own() {
+        let team = Team::new(1).unwrap();
+        let weight = |shape: &[u64]| {
+            let blocks = shape.iter().product::<u64>() as usize / Encoding::Q8.block_len();
+            let bytes = vec![1; blocks * Encoding::Q8.block_bytes()];
+            let source: Arc<dyn WeightSource> = Arc::new(Blocks(shape.to_vec(), bytes));
+            Weight::new("w", &source).unwrap()
+        };
+        let matrix = weight(&[5, 64]);
+        for _ in 0..2 {
+            let packed = matrix.packed(&team).unwrap().unwrap();
+            assert_eq!((packed.rows(), packed.k()), (5, 64));
+        }
+        assert!(weight(&[2, 5, 64]).packed(&team).unwrap().is_none(), "no matrix");
+        assert!(weight(&[64]).packed(&team).unwrap().is_none());
     }
 }

@@ -14,7 +14,7 @@ use toml_edit::DocumentMut;
 
 use crate::error::{ErrorKind, FormatError, Result, list};
 use crate::frontmatter::Declared;
-use crate::map::Data;
+use crate::map::{Data, FileIdentity};
 use crate::toml_text::line_of;
 
 pub(crate) use split::find_delimiter;
@@ -111,6 +111,11 @@ impl Container {
     /// The path it was opened from; `None` for bytes from memory.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// The identity that the file had when it was opened; `None` for bytes from memory.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.data.identity()
     }
 
     /// The path, or what stands for it in messages.

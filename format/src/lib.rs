@@ -39,6 +39,7 @@ pub use config::{Config, SamplingConfig, Section, TokenizerConfig, TokenizerKind
 pub use container::{Container, Entry, ReadOptions};
 pub use encoding::{Encoding, EncodingError};
 pub use error::{ErrorKind, FormatError};
+pub use map::FileIdentity;
 pub use model::{GraphFormat, ModelFile, ProgramFormat, TensorView};
 pub use tensors::{TensorEntry, TensorIndex};
 pub use vocab::{AddedToken, Merges, Vocab};

@@ -269,7 +269,6 @@ fn parse_lines(text: &str) -> Option<Vec<TensorEntry>> {
     let set = |slot: &mut Option<u64>, line: &mut Line<'_>| slot.replace(line.number()?).is_none().then_some(());
     let mut out = Vec::new();
     let mut current: Option<Partial> = None;
-    let mut word = String::new();
     for text in text.split('\n') {
         let mut line = Line::new(text);
         if line.end().is_some() {
@@ -279,8 +278,7 @@ fn parse_lines(text: &str) -> Option<Vec<TensorEntry>> {
             if let Some(done) = current.take() {
                 out.push(finish(done)?);
             }
-            let mut partial = Partial::default();
-            line.string(&mut partial.name)?;
+            let partial = Partial { name: line.text()?.into_owned(), ..Partial::default() };
             line.take(b']')?;
             current = Some(partial);
         } else {
@@ -290,9 +288,7 @@ fn parse_lines(text: &str) -> Option<Vec<TensorEntry>> {
             match key {
                 "shape" => partial.shape.replace(line.numbers()?).is_none().then_some(())?,
                 "encoding" => {
-                    word.clear();
-                    line.string(&mut word)?;
-                    let encoding = Encoding::from_name(&word)?;
+                    let encoding = Encoding::from_name(&line.text()?)?;
                     partial.encoding.replace(encoding).is_none().then_some(())?;
                 }
                 "offset" => set(&mut partial.offset, &mut line)?,

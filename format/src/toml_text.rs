@@ -1,5 +1,6 @@
 //! Helpers for TOML as text: parsing with places, quoting, and the line reader behind the large sections.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use toml_edit::{DocumentMut, TomlError};
@@ -150,17 +151,30 @@ impl<'a> Line<'a> {
         Some(word)
     }
 
-    /// Takes a one-line basic string and appends its value to `out`.
+    /// Takes a one-line basic string: a slice of the line where it has no escapes.
     #[inline]
-    pub(crate) fn string(&mut self, out: &mut String) -> Option<()> {
+    pub(crate) fn text(&mut self) -> Option<Cow<'a, str>> {
         self.take(b'"')?;
         // `""` followed by a third quote opens a multi-line string.
         if self.rest.starts_with("\"\"") {
             return None;
         }
+        let at = stop(self.rest.as_bytes())?;
+        if self.rest.as_bytes()[at] == b'"' {
+            let text = &self.rest[..at];
+            self.rest = &self.rest[at + 1..];
+            return Some(Cow::Borrowed(text));
+        }
+        let mut text = String::new();
+        self.rest_of_string(&mut text)?;
+        Some(Cow::Owned(text))
+    }
+
+    /// Takes what is left of a string whose quote has been taken.
+    fn rest_of_string(&mut self, out: &mut String) -> Option<()> {
         loop {
             let bytes = self.rest.as_bytes();
-            let at = bytes.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20 || b == 0x7f)?;
+            let at = stop(bytes)?;
             // TOML forbids control characters other than tab here: the full parser words the error.
             let len = match bytes[at] {
                 b'"' => {
@@ -209,6 +223,12 @@ impl<'a> Line<'a> {
     }
 }
 
+/// Where the first byte stands that is not simply part of a string.
+#[inline]
+fn stop(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20 || b == 0x7f)
+}
+
 /// The character of an escape and the bytes it takes after the backslash.
 fn unescape(rest: &str) -> Option<(char, usize)> {
     let simple = |c| Some((c, 1));
@@ -238,11 +258,10 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Option<String> {
-        let mut out = String::new();
         let mut line = Line::new(line);
-        line.string(&mut out)?;
+        let text = line.text()?.into_owned();
         line.end()?;
-        Some(out)
+        Some(text)
     }
 
     #[test]

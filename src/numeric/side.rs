@@ -2,7 +2,7 @@
 
 use super::in_side;
 use crate::source::Opened;
-use crate::{Error, Model, Result, compiled, model};
+use crate::{Error, Model, Result, compiled, model, tokens};
 use std::sync::Arc;
 use tallow_compiler::passes;
 use tallow_executor::{Program, ProgramOptions, WeightSource, WeightView};
@@ -99,7 +99,7 @@ impl Side {
 
     /// The ids of a text, by the tokenizer of the side's model; none where it has no model.
     pub(super) fn encode(&self, text: &str) -> Option<Result<Vec<u32>>> {
-        self.file.as_ref().map(|file| model::encode(file, text))
+        self.file.as_ref().map(|file| tokens::encode(file, text))
     }
 }
 

@@ -8,7 +8,7 @@ pub mod one_token;
 
 use std::path::{Path, PathBuf};
 use tallow::import::{EncodingChoice, ImportOptions};
-use tallow::{Engine, Model, ModelOptions, Tensor, tensor_file};
+use tallow::{Engine, Model, ModelOptions, PackedCache, Tensor, tensor_file};
 
 /// A folder of this repository.
 pub fn folder(name: &str) -> PathBuf {
@@ -30,6 +30,8 @@ pub fn open(path: &Path, engine: Engine, threads: usize, chunk: usize) -> Model 
     options.program.engine = engine;
     options.program.threads = threads;
     options.program.chunk = chunk;
+    // Nothing is left in the user's cache folder.
+    options.program.packed_cache = PackedCache::Off;
     // The goldens' texts are longer than their configs say, as the reference sets no limit.
     options.program.context = Some(4096);
     Model::open_with(path, &options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))

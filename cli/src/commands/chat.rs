@@ -1,6 +1,6 @@
 //! `tallow chat`: a conversation, line by line.
 
-use crate::options::{LoadOptions, SamplingOptions};
+use crate::options::{LoadOptions, SamplingOptions, warn_of_packed};
 use crate::ui::{self, Ui};
 use anyhow::Result;
 use clap::Args;
@@ -53,6 +53,7 @@ impl Chat {
         let asks = stdin.is_terminal();
         ui.note(format!("{} · /reset starts anew, /exit ends", model.file().name()));
         let mut line = String::new();
+        let mut first_answer = true;
         loop {
             if asks {
                 eprint!("> ");
@@ -75,7 +76,12 @@ impl Chat {
                 }
                 text => {
                     messages.push(Message::new("user", text));
-                    match answer(&mut session, &messages, &options) {
+                    let answer = answer(&mut session, &messages, &options);
+                    if first_answer {
+                        warn_of_packed(&model, ui);
+                        first_answer = false;
+                    }
+                    match answer {
                         Ok(answer) => messages.push(Message::new("assistant", &answer)),
                         Err(e) => {
                             // The conversation goes on without the question that failed.

@@ -3,7 +3,7 @@
 mod outputs;
 
 use crate::commands::tools::refuse_existing;
-use crate::options::{LoadOptions, SamplingOptions};
+use crate::options::{LoadOptions, SamplingOptions, packed_json, warn_of_packed};
 use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -98,13 +98,13 @@ impl Run {
                 Some(_) if !wants_prompt => bail!("give a PROMPT or --input, not both"),
                 _ => {}
             }
-            return self.run_inputs(&model, &inputs);
+            return self.run_inputs(&model, &inputs, ui);
         }
         if model.compiled().is_some() && driver.is_none() {
             // A program that takes no text says so before one is asked for.
             model.text_inputs("")?;
             let text = prompt.map_or_else(read_prompt, Ok)?;
-            return self.run_inputs(&model, &model.text_inputs(&text)?);
+            return self.run_inputs(&model, &model.text_inputs(&text)?, ui);
         }
         if self.output.is_some() {
             bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));
@@ -177,13 +177,15 @@ impl Run {
                 "decode_seconds": statistics.decode.as_secs_f64(),
                 "decode_tokens_per_second": statistics.decode_rate(),
                 "threads": model.program().threads(),
-                "peak_memory_bytes": ui::peak_memory(),
+                "packed": packed_json(&model.program().packed().report()),
+                "peak_memory_bytes": tallow::bench::peak_memory(),
             });
             writeln!(out, "{value}")?;
         } else if !text.ends_with('\n') {
             writeln!(out)?;
         }
         drop(out);
+        warn_of_packed(model, ui);
         let mut line = format!(
             "load {:.2} s · prefill {} tokens, {:.1} tokens/s · decode {} tokens, {:.1} tokens/s",
             load,
@@ -192,7 +194,7 @@ impl Run {
             statistics.tokens,
             statistics.decode_rate(),
         );
-        if let Some(peak) = ui::peak_memory() {
+        if let Some(peak) = tallow::bench::peak_memory() {
             line.push_str(&format!(" · peak memory {}", ui::bytes(peak)));
         }
         if sampling.temperature > 0.0 {
@@ -203,7 +205,7 @@ impl Run {
     }
 
     /// What the graph, or the program, gives for inputs.
-    fn run_inputs(&self, model: &Model, inputs: &[(String, Tensor)]) -> Result<ExitCode> {
+    fn run_inputs(&self, model: &Model, inputs: &[(String, Tensor)], ui: &Ui) -> Result<ExitCode> {
         let plan = model.program().plan();
         if let Some(path) = &self.output {
             let names: Vec<_> = plan.outputs.iter().map(|(name, _)| name.as_str()).collect();
@@ -229,6 +231,7 @@ impl Run {
             },
             _ => session.run(inputs, rows)?,
         };
+        warn_of_packed(model, ui);
         let files = match &self.output {
             Some(path) => tensor_file::write(path, &outputs)?,
             None => Vec::new(),

@@ -12,6 +12,7 @@
 //! | [`embed`] | decoding single rows of an encoded matrix |
 //! | [`team`] | the threads |
 //! | [`barrier`] | where the threads of one job meet |
+//! | [`machine`] | the rates that the machine allows, measured |
 //!
 //! Every result is a function of its own operands: each output is reduced in one order, whatever
 //! the number of rows in the call, the number of threads, or the instruction set. The portable
@@ -28,6 +29,7 @@ pub(crate) mod disjoint;
 pub mod embed;
 mod error;
 mod lanes;
+pub mod machine;
 mod math;
 pub mod matmul;
 pub mod norm;

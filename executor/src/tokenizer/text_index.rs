@@ -47,11 +47,14 @@ impl TextIndex {
             keys: Keys::new(),
         };
         index.ends.push(0);
-        for (id, text) in texts.enumerate() {
+        for text in texts.clone() {
             index.texts.push_str(text.unwrap_or(""));
             index.ends.push(index.texts.len() as u32);
-            let hash = index.hash(text.unwrap_or(""));
-            index.hashes.push(hash);
+            index.hashes.push(index.hash(text.unwrap_or("")));
+        }
+        // Nearly each slot misses the caches: with nothing else to do between two of them the processor waits for many at once.
+        for (id, text) in texts.enumerate() {
+            let hash = index.hashes[id];
             if let Some(text) = text
                 && let (slot, None) = index.probe(text, hash)
             {

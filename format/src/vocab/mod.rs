@@ -85,6 +85,12 @@ impl Merges {
         true
     }
 
+    /// Makes room for so many more bytes of text and pairs.
+    fn reserve(&mut self, text: usize, pairs: usize) {
+        self.text.reserve(text);
+        self.ends.reserve(pairs);
+    }
+
     fn pair(&self, i: usize) -> (&str, &str) {
         let start = if i == 0 { 0 } else { self.ends[i - 1].1 as usize };
         let (middle, end) = self.ends[i];

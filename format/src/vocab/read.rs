@@ -24,6 +24,9 @@ fn id_limit(text: &str) -> u64 {
     SMALL_ID.max(text.len() as u64 / 4)
 }
 
+/// Bytes of a line of a large vocabulary, or more.
+const LINE: usize = 32;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Tokens,
@@ -133,7 +136,6 @@ pub(super) fn parse_lines(text: &str) -> Option<Vocab> {
     let mut seen = Vec::new();
     let mut next_rank = 0;
     let mut last_score = None;
-    let (mut left, mut right) = (String::new(), String::new());
     for raw in text.split('\n') {
         let mut line = Line::new(raw);
         if line.end().is_some() {
@@ -145,10 +147,15 @@ pub(super) fn parse_lines(text: &str) -> Option<Vocab> {
             if seen.contains(&found) {
                 return None;
             }
+            let left = text.len() - (raw.as_ptr().addr() - text.as_ptr().addr());
             seen.push(found);
             part = Some(found);
-            if found == Part::Scores {
-                out.scores = Some(Vec::new());
+            match found {
+                // A guess at the rest of the text, so that growing does not copy it all several times.
+                Part::Tokens => out.tokens.reserve(left / LINE),
+                Part::Merges => out.merges.reserve(left / 2, left / LINE),
+                Part::Scores => out.scores = Some(Vec::new()),
+                Part::Added => {}
             }
             line.end()?;
             continue;
@@ -157,9 +164,8 @@ pub(super) fn parse_lines(text: &str) -> Option<Vocab> {
         line.take(b'=')?;
         match part? {
             Part::Tokens => {
-                let mut token = String::new();
-                line.string(&mut token)?;
-                if id >= limit || !out.set_token(id, token) {
+                let token = line.text()?;
+                if id >= limit || !out.set_token(id, token.into_owned()) {
                     return None;
                 }
             }
@@ -168,12 +174,10 @@ pub(super) fn parse_lines(text: &str) -> Option<Vocab> {
                     return None;
                 }
                 next_rank = id.checked_add(1)?;
-                left.clear();
-                right.clear();
                 line.take(b'[')?;
-                line.string(&mut left)?;
+                let left = line.text()?;
                 line.take(b',')?;
-                line.string(&mut right)?;
+                let right = line.text()?;
                 line.take(b']')?;
                 out.merges.push(&left, &right).then_some(())?;
             }
@@ -213,7 +217,7 @@ fn added_line(id: u32, line: &mut Line<'_>) -> Option<AddedToken> {
         keys.push(key);
         line.take(b'=')?;
         if key == "text" {
-            line.string(&mut token.text)?;
+            token.text = line.text()?.into_owned();
         } else {
             let value = match line.word()? {
                 "true" => true,

@@ -7,6 +7,7 @@ use super::super::lanes::{Lanes, WIDTH};
 use super::super::math::{exp_of, tanh_of};
 use super::super::softmax::MASKED;
 use half::f16;
+use std::ops::Range;
 
 /// Keys of a chunk.
 pub(super) const CHUNK: usize = 128;
@@ -17,6 +18,9 @@ pub(super) const ROWS: usize = 12;
 
 /// An element of a block that is read as `f32`.
 pub(super) trait Element: Copy {
+    /// Whether a block of these is read from the cache, so that what comes [`Block::ahead`] is asked for
+    /// meanwhile.
+    const AHEAD: bool;
     /// Sixteen of them.
     ///
     /// # Safety
@@ -25,6 +29,8 @@ pub(super) trait Element: Copy {
 }
 
 impl Element for f32 {
+    const AHEAD: bool = false;
+
     #[inline(always)]
     unsafe fn lanes<V: Lanes>(from: *const Self) -> V {
         // SAFETY: the caller's promise.
@@ -33,6 +39,8 @@ impl Element for f32 {
 }
 
 impl Element for f16 {
+    const AHEAD: bool = true;
+
     #[inline(always)]
     unsafe fn lanes<V: Lanes>(from: *const Self) -> V {
         // SAFETY: the caller's promise.
@@ -47,6 +55,8 @@ pub(super) struct Block<E> {
     pub start: *const E,
     pub row: usize,
     pub panel: usize,
+    /// How many elements later the next block begins.
+    pub ahead: usize,
 }
 
 impl<E> Block<E> {
@@ -130,12 +140,16 @@ unsafe fn strip<
     let mut n = 0;
     while n + N <= vectors {
         // SAFETY: the caller's promise; these vectors are among all vectors.
-        unsafe { tile::<V, E, M, N, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, count, c.add(n * WIDTH), c_row) };
+        unsafe {
+            tile::<V, E, M, N, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row)
+        };
         n += N;
     }
     while n < vectors {
         // SAFETY: as above.
-        unsafe { tile::<V, E, M, 1, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, count, c.add(n * WIDTH), c_row) };
+        unsafe {
+            tile::<V, E, M, 1, MS, KS, ADD>(a, b.at(0, n), b.row, b.panel, b.ahead, count, c.add(n * WIDTH), c_row)
+        };
         n += 1;
     }
 }
@@ -159,6 +173,7 @@ unsafe fn tile<
     b: *const E,
     row: usize,
     panel: usize,
+    ahead: usize,
     count: usize,
     c: *mut f32,
     c_row: usize,
@@ -178,6 +193,9 @@ unsafe fn tile<
             let mut vectors = [V::splat(0.0); N];
             for (n, vector) in vectors.iter_mut().enumerate() {
                 *vector = E::lanes(b.add(n * panel));
+                if E::AHEAD {
+                    V::prefetch(b.wrapping_add(n * panel + ahead));
+                }
             }
             for (m, sums) in sums.iter_mut().enumerate() {
                 let x = V::splat(*a.add(m * MS + k * KS));
@@ -201,38 +219,30 @@ pub(super) struct Rule {
     pub cap: Option<f32>,
 }
 
-/// Replaces the scores `from..to` of a chunk by the exponentials of their distance to the largest,
-/// and the rest of their vectors by zero; `mask` holds what is added to these scores. Returns the
-/// largest and the sum, which is zero where all are masked; then the row is zero too.
+/// Applies a rule to the scores `keys` of a chunk, and hides what else is in their vectors; `mask` holds
+/// what is added to them. Returns vectors of which the largest lane is the largest score.
 ///
 /// # Safety
 /// The instruction set of `V`, and a row of [`CHUNK`] numbers.
 #[inline(always)]
-pub(super) unsafe fn exponentials<V: Lanes>(
-    row: *mut f32,
-    from: usize,
-    to: usize,
-    rule: Rule,
-    mask: Option<&[f32]>,
-) -> (f32, f32) {
-    let vectors = from / WIDTH..to.div_ceil(WIDTH);
+pub(super) unsafe fn settle<V: Lanes>(row: *mut f32, keys: &Range<usize>, rule: Rule, mask: Option<&[f32]>) -> V {
     // SAFETY: the caller's promise; the vectors lie inside the row.
     unsafe {
         let (scale, none) = (V::splat(rule.scale), V::splat(f32::NEG_INFINITY));
         let mut top = none;
-        for v in vectors.clone() {
+        for v in keys.start / WIDTH..keys.end.div_ceil(WIDTH) {
             let at = row.add(v * WIDTH);
             let mut x = V::load(at).mul(scale);
             if let Some(cap) = rule.cap {
                 let cap = V::splat(cap);
                 x = tanh_of(x.div(cap)).mul(cap);
             }
-            let inside = |i: usize| i.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
-            let (first, end) = (inside(from), inside(to));
+            let first = keys.start.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
+            let end = keys.end.clamp(v * WIDTH, (v + 1) * WIDTH) - v * WIDTH;
             if let Some(mask) = mask {
                 let mut lanes = x.array();
                 for (i, lane) in lanes.iter_mut().enumerate().take(end).skip(first) {
-                    let mask = mask[v * WIDTH + i - from];
+                    let mask = mask[v * WIDTH + i - keys.start];
                     *lane = if mask <= MASKED { f32::NEG_INFINITY } else { *lane + mask };
                 }
                 x = V::load(lanes.as_ptr());
@@ -243,36 +253,80 @@ pub(super) unsafe fn exponentials<V: Lanes>(
             top = x.larger(top);
             x.store(at);
         }
-        let top = top.largest();
-        if top <= MASKED && !(from..to).any(|i| (*row.add(i)).is_nan()) {
+        top
+    }
+}
+
+/// Replaces the settled scores `keys` of a chunk by the exponentials of their distance to `top`, the
+/// largest, and the rest of their vectors by zero. Returns the sum by lanes. All is zero where all keys
+/// are masked.
+///
+/// # Safety
+/// The instruction set of `V`, and a row of [`CHUNK`] numbers.
+#[inline(always)]
+pub(super) unsafe fn exponentials<V: Lanes>(row: *mut f32, keys: &Range<usize>, top: f32) -> V {
+    let vectors = keys.start / WIDTH..keys.end.div_ceil(WIDTH);
+    // SAFETY: the caller's promise; the vectors lie inside the row.
+    unsafe {
+        let mut sum = V::splat(0.0);
+        if top <= MASKED && !keys.clone().any(|i| (*row.add(i)).is_nan()) {
             for v in vectors {
-                V::splat(0.0).store(row.add(v * WIDTH));
+                sum.store(row.add(v * WIDTH));
             }
-            return (top, 0.0);
+            return sum;
         }
-        let (distance, mut sum) = (V::splat(top), V::splat(0.0));
+        let distance = V::splat(top);
         for v in vectors {
             let at = row.add(v * WIDTH);
             let x = exp_of(V::load(at).sub(distance));
             sum = sum.add(x);
             x.store(at);
         }
-        (top, sum.sum())
+        sum
     }
 }
 
-/// `to = to · keep + from · take` over whole vectors.
+/// Joins what further keys give to what the keys before gave, of `rows` queries: the largest score,
+/// the sum of exponentials (zero where there are none), and the sum of values, `vectors` vectors a query.
 ///
 /// # Safety
-/// The instruction set of `V`, and `vectors` vectors on both sides.
+/// The instruction set of `V`; all rows on both sides.
 #[inline(always)]
-pub(super) unsafe fn merge<V: Lanes>(to: *mut f32, keep: f32, from: *const f32, take: f32, vectors: usize) {
+pub(super) unsafe fn join<V: Lanes>(
+    totals: &mut [(f32, f32)],
+    sums: *mut f32,
+    found: &[(f32, f32)],
+    values: *const f32,
+    vectors: usize,
+) {
+    let mut distances = [0.0; WIDTH];
+    for ((distance, total), found) in distances.iter_mut().zip(&*totals).zip(found) {
+        *distance = if total.0 >= found.0 { found.0 - total.0 } else { total.0 - found.0 };
+    }
     // SAFETY: the caller's promise.
     unsafe {
-        let (keep, take) = (V::splat(keep), V::splat(take));
-        for v in 0..vectors {
-            let to = to.add(v * WIDTH);
-            V::load(from.add(v * WIDTH)).mul_add(take, V::load(to).mul(keep)).store(to);
+        let factors = exp_of(V::load(distances.as_ptr())).array();
+        for (row, (total, found)) in totals.iter_mut().zip(found).enumerate() {
+            if found.1 == 0.0 {
+                continue;
+            }
+            let (to, from) = (sums.add(row * vectors * WIDTH), values.add(row * vectors * WIDTH));
+            if total.1 == 0.0 {
+                *total = *found;
+                for v in 0..vectors {
+                    V::load(from.add(v * WIDTH)).store(to.add(v * WIDTH));
+                }
+                continue;
+            }
+            // The factor of the side with the larger score is one.
+            let ours = total.0 >= found.0;
+            let (keep, take) = if ours { (1.0, factors[row]) } else { (factors[row], 1.0) };
+            *total = (if ours { total.0 } else { found.0 }, found.1.mul_add(take, total.1 * keep));
+            let (keep, take) = (V::splat(keep), V::splat(take));
+            for v in 0..vectors {
+                let to = to.add(v * WIDTH);
+                V::load(from.add(v * WIDTH)).mul_add(take, V::load(to).mul(keep)).store(to);
+            }
         }
     }
 }

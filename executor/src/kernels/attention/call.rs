@@ -3,9 +3,9 @@
 
 use super::super::lanes::{Lanes, Portable, WIDTH};
 use super::super::{Disjoint, Isa, KernelError, check_len};
-use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, merge, product};
+use super::block::{Block, CHUNK, ROWS, Rule, VECTORS, exponentials, join, product, settle};
 use super::chunk::{Chunk, Pointers};
-use super::kv::KvRows;
+use super::kv::{Floats, KvRows};
 use super::shared::{AttentionShared, Part};
 use super::{AttentionMask, AttentionSpec};
 use std::ops::Range;
@@ -18,13 +18,13 @@ const BLOCKS: usize = 8;
 pub struct AttentionScratch {
     pub(super) chunk: Chunk,
     /// Queries: blocks of [`ROWS`], each value by value.
-    queries: Vec<f32>,
+    queries: Floats,
     /// Scores, then weights, of one block of queries with one chunk.
-    scores: Vec<f32>,
+    scores: Floats,
     /// What one chunk gives for a block of queries.
-    partial: Vec<f32>,
+    partial: Floats,
     /// The sums of values so far, of all queries of the part.
-    sums: Vec<f32>,
+    sums: Floats,
     /// The largest score and the sum of exponentials so far, of each query.
     totals: Vec<(f32, f32)>,
 }
@@ -34,11 +34,10 @@ impl AttentionScratch {
     pub fn reserve(&mut self, spec: &AttentionSpec) {
         let (dim, padded) = (spec.head_dim, padded(spec.head_dim));
         self.chunk.reserve(dim);
-        let grow = |room: &mut Vec<f32>, len: usize| room.resize(room.len().max(len), 0.0);
-        grow(&mut self.queries, BLOCKS * ROWS * dim);
-        grow(&mut self.scores, ROWS * CHUNK);
-        grow(&mut self.partial, ROWS * padded);
-        grow(&mut self.sums, BLOCKS * ROWS * padded);
+        self.queries.hold(BLOCKS * ROWS * dim);
+        self.scores.hold(ROWS * CHUNK);
+        self.partial.hold(ROWS * padded);
+        self.sums.hold(BLOCKS * ROWS * padded);
         self.totals.resize(self.totals.len().max(BLOCKS * ROWS), (0.0, 0.0));
     }
 }
@@ -259,11 +258,9 @@ impl<'a> AttentionCall<'a> {
             // SAFETY: written before by whoever did the item, and by nobody since.
             unsafe {
                 let from = shared.part(kv_head * self.parts + part, ROWS, padded);
-                for query in 0..all {
-                    let sums = scratch.sums.as_mut_ptr().add(query * padded);
-                    let values = from.sums.as_ptr().add(query * padded);
-                    join::<V>(&mut scratch.totals[query], sums, from.totals[query], values, padded / WIDTH);
-                }
+                let sums = scratch.sums.as_mut_ptr();
+                let totals = &mut scratch.totals[..all];
+                join::<V>(totals, sums, &from.totals[..all], from.sums.as_ptr(), padded / WIDTH);
             }
         }
         // SAFETY: as above.
@@ -304,9 +301,9 @@ impl<'a> AttentionCall<'a> {
         let dim = self.spec.head_dim;
         for (index, query) in queries.enumerate() {
             let block = &mut scratch.queries[index / ROWS * ROWS * dim..][..ROWS * dim];
-            let places = block[index % ROWS..].iter_mut().step_by(ROWS);
-            for (place, &x) in places.zip(&self.q[self.place(kv_head, query)]) {
-                *place = x;
+            let lane = index % ROWS;
+            for (places, &x) in block.as_chunks_mut::<ROWS>().0.iter_mut().zip(&self.q[self.place(kv_head, query)]) {
+                places[lane] = x;
             }
         }
     }
@@ -373,6 +370,9 @@ impl<'a> AttentionCall<'a> {
             let rule = Rule { scale: self.spec.scale, cap: self.spec.softcap };
             let (mut found, mut ranges) = ([(0.0, 0.0); ROWS], [const { 0..0 }; ROWS]);
             let mut common = all.clone();
+            // SAFETY: as above.
+            let zero = unsafe { V::splat(0.0) };
+            let (mut tops, mut lanes, mut hidden) = ([zero; ROWS], [zero; ROWS], 0_u32);
             for row in 0..rows {
                 let own = seen(block + row);
                 let line = c.wrapping_add(row * CHUNK);
@@ -383,60 +383,77 @@ impl<'a> AttentionCall<'a> {
                         unsafe { line.add(key).write(0.0) };
                     }
                     ranges[row] = all.clone();
+                    hidden |= 1 << row;
                     continue;
                 }
                 let mask = self.mask.map(|mask| self.mask_of(&mask, kv_head, block + row, base, own.clone()));
                 // SAFETY: as above.
-                found[row] = unsafe { exponentials::<V>(line, own.start, own.end, rule, mask) };
+                tops[row] = unsafe { settle::<V>(line, &own, rule, mask) };
                 common = common.start.max(own.start)..common.end.min(own.end);
                 ranges[row] = own;
             }
+            // One kind of step after another for all rows, so that the latency of each is hidden.
+            for row in 0..rows {
+                // SAFETY: as above.
+                found[row].0 = unsafe { tops[row].largest() };
+            }
+            for row in 0..rows {
+                let line = c.wrapping_add(row * CHUNK);
+                if hidden >> row & 1 == 0 {
+                    // SAFETY: as above.
+                    lanes[row] = unsafe { exponentials::<V>(line, &ranges[row], found[row].0) };
+                }
+            }
+            for row in 0..rows {
+                // SAFETY: as above.
+                found[row].1 = unsafe { lanes[row].sum() };
+            }
             let to = partial.as_mut_ptr();
             partial[..rows * padded].fill(0.0);
-            let run = |row: usize, rows: usize, keys: Range<usize>| {
-                if keys.is_empty() {
-                    return;
+            // What all rows see together; before and after that each run of rows with one range its own,
+            // so that what is out of a row's sight does not touch it.
+            let (mut row, mut stage) = (0, 0);
+            while stage < 3 {
+                let (begin, run) = (row, ranges[row].clone());
+                let mut count = ranges[row..rows].iter().take_while(|&range| *range == run).count();
+                let keys = match (stage, common.is_empty()) {
+                    (0, true) => run,
+                    (0, false) => run.start..common.start,
+                    (1, false) => {
+                        count = rows;
+                        common.clone()
+                    }
+                    (2, false) => common.end..run.end,
+                    _ => 0..0,
+                };
+                row += count;
+                if row == rows {
+                    (row, stage) = (0, stage + 1);
                 }
-                let (a, to) = (c.wrapping_add(row * CHUNK + keys.start), to.wrapping_add(row * padded));
+                if keys.is_empty() {
+                    continue;
+                }
+                let (a, to) = (c.wrapping_add(begin * CHUNK + keys.start), to.wrapping_add(begin * padded));
                 // SAFETY: as above.
                 unsafe {
                     match values {
                         Pointers::F32(b) => {
                             let b = Block { start: b.start.wrapping_add(keys.start * b.row), ..b };
-                            product::<V, f32, CHUNK, 1, true>(rows, a, b, keys.len(), padded / WIDTH, to, padded);
+                            product::<V, f32, CHUNK, 1, true>(count, a, b, keys.len(), padded / WIDTH, to, padded);
                         }
                         Pointers::F16(b) => {
                             let b = Block { start: b.start.wrapping_add(keys.start * b.row), ..b };
-                            product::<V, _, CHUNK, 1, true>(rows, a, b, keys.len(), padded / WIDTH, to, padded);
+                            product::<V, _, CHUNK, 1, true>(count, a, b, keys.len(), padded / WIDTH, to, padded);
                         }
                     }
                 }
+            }
+            let (totals, sums) = match &mut own {
+                Some(part) => (&mut *part.totals, &mut *part.sums),
+                None => (&mut totals[index..], &mut sums[index * padded..]),
             };
-            // What all rows see together; before and after that each row its own, so that what is out
-            // of a row's sight does not touch it.
-            if common.is_empty() {
-                (0..rows).for_each(|row| run(row, 1, ranges[row].clone()));
-            } else {
-                (0..rows).for_each(|row| run(row, 1, ranges[row].start..common.start));
-                run(0, rows, common.clone());
-                (0..rows).for_each(|row| run(row, 1, common.end..ranges[row].end));
-            }
-            for (row, found) in found.iter().enumerate().take(rows) {
-                let from = partial[row * padded..].as_ptr();
-                // SAFETY: as above.
-                unsafe {
-                    match &mut own {
-                        Some(part) => {
-                            let sums = part.sums.as_mut_ptr().add((index + row) * padded);
-                            join::<V>(&mut part.totals[index + row], sums, *found, from, padded / WIDTH);
-                        }
-                        None => {
-                            let sums = sums.as_mut_ptr().add((index + row) * padded);
-                            join::<V>(&mut totals[index + row], sums, *found, from, padded / WIDTH);
-                        }
-                    }
-                }
-            }
+            // SAFETY: as above.
+            unsafe { join::<V>(&mut totals[..rows], sums.as_mut_ptr(), &found[..rows], to, padded / WIDTH) };
         }
     }
 
@@ -481,40 +498,5 @@ impl<'a> AttentionCall<'a> {
                 *out = x * factor;
             }
         }
-    }
-}
-
-/// Joins what further keys give to what the keys before gave: the largest score, the sum of
-/// exponentials, the sum of values.
-///
-/// # Safety
-/// The instruction set of `V`; `vectors` vectors on both sides.
-#[inline(always)]
-unsafe fn join<V: Lanes>(
-    total: &mut (f32, f32),
-    sums: *mut f32,
-    found: (f32, f32),
-    values: *const f32,
-    vectors: usize,
-) {
-    let ((top, sum), (found_top, found_sum)) = (*total, found);
-    if found_sum == 0.0 {
-        return;
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        if sum == 0.0 {
-            *total = found;
-            for v in 0..vectors {
-                V::load(values.add(v * WIDTH)).store(sums.add(v * WIDTH));
-            }
-            return;
-        }
-        // The factor of the side with the larger score is one.
-        let distance = |x: f32| super::super::math::exp_of(V::splat(x)).largest();
-        let (keep, take) =
-            if found_top > top { (distance(top - found_top), 1.0) } else { (1.0, distance(found_top - top)) };
-        *total = (if found_top > top { found_top } else { top }, found_sum.mul_add(take, sum * keep));
-        merge::<V>(sums, keep, values, take, vectors);
     }
 }

@@ -4,15 +4,15 @@
 use super::super::lanes::{Lanes, WIDTH};
 use super::block::{Block, CHUNK};
 use super::call::padded;
-use super::kv::{BLOCK, KvData, KvLayout, KvRows, SCALED};
+use super::kv::{BLOCK, Floats, KvData, KvLayout, KvRows, SCALED};
 use half::f16;
 use std::ops::Range;
 
 /// Room for a chunk of widened keys and values.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    keys: Vec<f32>,
-    values: Vec<f32>,
+    keys: Floats,
+    values: Floats,
 }
 
 /// A chunk in the room, or in the cache itself.
@@ -25,8 +25,8 @@ pub(super) enum Pointers {
 impl Chunk {
     pub(super) fn reserve(&mut self, dim: usize) {
         let padded = padded(dim);
-        self.keys.resize(self.keys.len().max(CHUNK * dim), 0.0);
-        self.values.resize(self.values.len().max(CHUNK * padded), 0.0);
+        self.keys.hold(CHUNK * dim);
+        self.values.hold(CHUNK * padded);
     }
 
     /// The keys `keys` of the chunk that begins at row `base`, in columns from `column` on: a block
@@ -46,7 +46,7 @@ impl Chunk {
         lone: bool,
     ) -> Pointers {
         let room = self.keys.as_mut_ptr();
-        let widened = Pointers::F32(Block { start: room, row: WIDTH, panel: dim * WIDTH });
+        let widened = Pointers::F32(Block { start: room, row: WIDTH, panel: dim * WIDTH, ahead: 0 });
         let panels = keys.start / WIDTH..keys.end.div_ceil(WIDTH);
         let KvLayout::Lanes = from.layout else {
             for panel in panels {
@@ -62,13 +62,14 @@ impl Chunk {
         };
         // Element `c` of the first key of a block of sixteen.
         let at = |panel: usize, width: usize| (base / BLOCK + panel) * width * BLOCK;
+        let ahead = CHUNK * from.width;
         let (start, panel) = (at(0, from.width) + column * BLOCK, from.width * BLOCK);
         match from.data {
             KvData::F32(data) => {
-                return Pointers::F32(Block { start: data.as_ptr().wrapping_add(start), row: WIDTH, panel });
+                return Pointers::F32(Block { start: data.as_ptr().wrapping_add(start), row: WIDTH, panel, ahead });
             }
             KvData::F16(data) if lone => {
-                return Pointers::F16(Block { start: data.as_ptr().wrapping_add(start), row: WIDTH, panel });
+                return Pointers::F16(Block { start: data.as_ptr().wrapping_add(start), row: WIDTH, panel, ahead });
             }
             KvData::F16(data) => {
                 for p in panels {
@@ -122,15 +123,15 @@ impl Chunk {
         let padded = padded(dim);
         let room = self.values.as_mut_ptr();
         let start = base * from.width + column;
-        let rows = from.layout == KvLayout::Rows;
+        let (rows, ahead) = (from.layout == KvLayout::Rows, CHUNK * from.width);
         match from.data {
             KvData::F32(data) if rows && dim == padded => {
                 let start = data.as_ptr().wrapping_add(start);
-                return Pointers::F32(Block { start, row: from.width, panel: WIDTH });
+                return Pointers::F32(Block { start, row: from.width, panel: WIDTH, ahead });
             }
             KvData::F16(data) if rows && lone && dim == padded => {
                 let start = data.as_ptr().wrapping_add(start);
-                return Pointers::F16(Block { start, row: from.width, panel: WIDTH });
+                return Pointers::F16(Block { start, row: from.width, panel: WIDTH, ahead });
             }
             KvData::F16(data) if rows && dim == padded => {
                 for key in keys {
@@ -167,6 +168,6 @@ impl Chunk {
                 }
             }
         }
-        Pointers::F32(Block { start: room, row: padded, panel: WIDTH })
+        Pointers::F32(Block { start: room, row: padded, panel: WIDTH, ahead: 0 })
     }
 }

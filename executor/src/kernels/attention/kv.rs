@@ -156,11 +156,13 @@ impl Plain for f16 {}
 impl Plain for i8 {}
 
 impl Lines {
+    #[inline(always)]
     fn slice<T: Plain>(&self) -> &[T] {
         // SAFETY: any bytes are a `T`, which is aligned less strictly than a line.
         unsafe { self.0.align_to::<T>().1 }
     }
 
+    #[inline(always)]
     fn slice_mut<T: Plain>(&mut self) -> &mut [T] {
         // SAFETY: as above.
         unsafe { self.0.align_to_mut::<T>().1 }
@@ -175,6 +177,35 @@ impl Lines {
     /// Holds that many bytes, new ones zero.
     fn resize(&mut self, bytes: usize) {
         self.0.resize(bytes.div_ceil(64), Line([0; 64]));
+    }
+}
+
+/// Numbers that begin at a cache line, so that no vector of them lies in two.
+#[derive(Debug, Default)]
+pub(super) struct Floats(Lines);
+
+impl Floats {
+    /// Holds that many at least.
+    pub(super) fn hold(&mut self, len: usize) {
+        if self.len() < len {
+            self.0.resize(len.saturating_mul(4));
+        }
+    }
+}
+
+impl std::ops::Deref for Floats {
+    type Target = [f32];
+
+    #[inline(always)]
+    fn deref(&self) -> &[f32] {
+        self.0.slice()
+    }
+}
+
+impl std::ops::DerefMut for Floats {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [f32] {
+        self.0.slice_mut()
     }
 }
 

@@ -153,4 +153,6 @@ thread_local! {
 }
 
 #[cfg(test)]
+mod forms;
+#[cfg(test)]
 mod tests;

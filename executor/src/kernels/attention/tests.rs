@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn values(n: usize, seed: usize) -> Vec<f32> {
+pub(super) fn values(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| (((i + seed) * 7919 + seed * 31) % 1009) as f32 / 504.5 - 1.0).collect()
 }
 
-fn reference(
+pub(super) fn reference(
     spec: &AttentionSpec,
     q: &[f32],
     s: usize,
@@ -63,7 +63,7 @@ fn reference(
     out
 }
 
-fn plain(heads: usize, kv_heads: usize, head_dim: usize) -> AttentionSpec {
+pub(super) fn plain(heads: usize, kv_heads: usize, head_dim: usize) -> AttentionSpec {
     AttentionSpec {
         heads,
         kv_heads,

@@ -1,6 +1,6 @@
 //! AVX-512 (F and DQ): one register.
 
-use super::{Lanes, WIDTH};
+use super::{Lanes, WIDTH, avx2};
 use half::f16;
 use std::arch::x86_64::*;
 
@@ -119,5 +119,29 @@ impl Lanes for Avx512 {
         let mask = below(to) & !below(from);
         // SAFETY: as above.
         Self(unsafe { _mm512_mask_blend_ps(mask as __mmask16, other.0, self.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        // SAFETY: as above.
+        unsafe {
+            let high = _mm512_extractf32x8_ps::<1>(self.0);
+            avx2::sum(_mm256_add_ps(_mm512_castps512_ps256(self.0), high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        // SAFETY: as above.
+        unsafe {
+            let high = _mm512_extractf32x8_ps::<1>(self.0);
+            avx2::largest(_mm256_max_ps(_mm512_castps512_ps256(self.0), high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch<T>(at: *const T) {
+        // SAFETY: any address may be asked for.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 }

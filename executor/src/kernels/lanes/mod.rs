@@ -73,32 +73,12 @@ pub(super) trait Lanes: Copy {
         out
     }
 
-    /// The sum of the lanes, halved four times.
-    #[inline(always)]
-    unsafe fn sum(self) -> f32 {
-        // SAFETY: the caller's promise.
-        fold(unsafe { self.array() }, |a, b| a + b)
-    }
-
-    /// The largest of the lanes, where none is NaN.
-    #[inline(always)]
-    unsafe fn largest(self) -> f32 {
-        // SAFETY: the caller's promise.
-        fold(unsafe { self.array() }, |a, b| if a > b { a } else { b })
-    }
-}
-
-/// Joins lanes `i` and `i + 8`, then `i + 4`, `i + 2` and `i + 1`.
-#[inline(always)]
-fn fold(mut lanes: [f32; WIDTH], f: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut half = WIDTH / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = f(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
+    /// The sum of the lanes: `i` and `i + 8`, then `i + 4`, `i + 2` and `i + 1`.
+    unsafe fn sum(self) -> f32;
+    /// The largest of the lanes, where none is NaN, compared in the same order.
+    unsafe fn largest(self) -> f32;
+    /// Asks for the cache line at an address, which may be any, in the second-level cache.
+    unsafe fn prefetch<T>(at: *const T);
 }
 
 #[cfg(test)]

@@ -114,4 +114,30 @@ impl Lanes for Portable {
     unsafe fn keep(self, from: usize, to: usize, other: Self) -> Self {
         Self(std::array::from_fn(|i| if (from..to).contains(&i) { self.0[i] } else { other.0[i] }))
     }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        fold(self.0, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        fold(self.0, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch<T>(_: *const T) {}
+}
+
+/// Joins lanes `i` and `i + 8`, then `i + 4`, `i + 2` and `i + 1`.
+#[inline(always)]
+fn fold(mut lanes: [f32; WIDTH], f: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = f(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
 }

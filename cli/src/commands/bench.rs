@@ -1,0 +1,166 @@
+//! `tallow bench`: how fast a model is here, beside what the machine allows.
+
+use crate::options::LoadOptions;
+use crate::ui::{self, Ui};
+use anyhow::Result;
+use clap::Args;
+use indicatif::ProgressBar;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tallow::bench::{BenchOptions, Measurements, Progress, Report, run};
+
+/// Measure how fast a model is, beside what the machine allows.
+///
+/// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache); without it the
+/// storyteller is measured. Everything is measured several times, and the memory bandwidth and the arithmetic peak in
+/// between. Other programs that run make all figures worse.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tallow bench\n  \
+    tallow bench qwen2.5-coder-0.5b.gguf --threads 2 --repetitions 10\n  \
+    tallow bench some.model --prefill 16,1024 --depth 0,8000 --json > bench.json")]
+pub struct Bench {
+    /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
+    #[arg(value_name = "MODEL")]
+    model: Option<PathBuf>,
+    /// Measure everything so often.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
+    repetitions: usize,
+    /// Tokens of the prompts; 0 leaves them out.
+    #[arg(long, default_value = "64,512", value_delimiter = ',', value_name = "N,N")]
+    prefill: Vec<usize>,
+    /// Tokens to generate; 0 leaves it out.
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    decode: usize,
+    /// Tokens in the cache before generating.
+    #[arg(long, default_value = "0,2048", value_delimiter = ',', value_name = "N,N")]
+    depth: Vec<usize>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("measure at least once".into()),
+        Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
+impl Bench {
+    pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
+        let mut opener = self.load.opener(self.model.as_deref(), ui)?;
+        let options = BenchOptions {
+            repetitions: self.repetitions,
+            prefill: self.prefill,
+            decode: self.decode,
+            depth: self.depth,
+            ..BenchOptions::default()
+        };
+        let mut bar = Bar { ui, bar: ProgressBar::hidden() };
+        let report = run(&mut opener, &options, &mut bar);
+        bar.bar.finish_and_clear();
+        let report = report?;
+        let mut out = std::io::stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", report.json())?,
+            false => out.write_all(text(&report).as_bytes())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+struct Bar<'a> {
+    ui: &'a Ui,
+    bar: ProgressBar,
+}
+
+impl Progress for Bar<'_> {
+    fn start(&mut self, parts: usize) {
+        self.bar.finish_and_clear();
+        self.bar = self.ui.count_bar(parts as u64, "measuring");
+    }
+
+    fn part(&mut self, what: &str) {
+        self.bar.set_message(what.to_owned());
+        self.bar.inc(1);
+    }
+
+    fn cancelled(&self) -> bool {
+        ui::interrupted()
+    }
+}
+
+/// The report as a table.
+fn text(report: &Report) -> String {
+    let processor = report.processor.as_deref().unwrap_or("processor unknown");
+    let threads = if report.threads == 1 { "1 thread".into() } else { format!("{} threads", report.threads) };
+    let engine = if report.reference { " · reference engine" } else { "" };
+    let mut out = format!(
+        "{} · weights {} · {processor} · {threads}{engine} · {} repetitions\n\n",
+        report.model,
+        ui::bytes(report.weight_bytes),
+        report.repetitions
+    );
+    let mut rows: Vec<Vec<String>> =
+        vec![["what", "unit", "min", "median", "max", "share of limit"].map(str::to_owned).to_vec()];
+    let mut row =
+        |what: String, unit: &str, values: &Measurements, scale: f64, share: Option<(&Measurements, &str)>| {
+            let share = share.map(|(share, of)| format!("{:.0} % of {of}", share.median() * 100.0));
+            let cells = [values.min(), values.median(), values.max()].map(|v| number(v * scale));
+            let mut row = vec![what, unit.to_owned()];
+            row.extend(cells);
+            row.extend(share);
+            rows.push(row);
+        };
+    row("load".into(), "ms", &report.load_seconds, 1e3, None);
+    row("first token".into(), "ms", &report.first_token_seconds, 1e3, None);
+    for p in &report.prefill {
+        let share = (p.multiply_adds > 0.0).then_some((&p.share, "peak"));
+        row(format!("prefill of {}", p.tokens), "tokens/s", &p.tokens_per_second, 1.0, share);
+    }
+    for d in &report.decode {
+        let share = (d.bytes > 0.0).then_some((&d.share, "bandwidth"));
+        row(format!("decode of {} at depth {}", d.tokens, d.depth), "tokens/s", &d.tokens_per_second, 1.0, share);
+    }
+    if !report.bandwidth.values().is_empty() {
+        row("memory bandwidth".into(), "GB/s", &report.bandwidth, 1e-9, None);
+    }
+    if !report.peak.values().is_empty() {
+        row(format!("arithmetic peak ({})", report.instruction), "GMAC/s", &report.peak, 1e-9, None);
+    }
+    out.push_str(&ui::table(&rows));
+    out.push('\n');
+    if let Some(decode) = report.decode.first() {
+        out.push_str(&format!("a token reads {} at depth {}\n", ui::bytes(decode.bytes as u64), decode.depth));
+    }
+    match report.peak_memory {
+        Some(peak) => out.push_str(&format!("peak memory {}\n", ui::bytes(peak))),
+        None => out.push_str("peak memory unknown on this system\n"),
+    }
+    report.skipped.iter().for_each(|skipped| out.push_str(&format!("skipped: {skipped}\n")));
+    out
+}
+
+/// Four digits or so.
+fn number(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_or_more() {
+        assert_eq!([0.1234, 9.876, 12.34, 123.4, 12345.6].map(number), ["0.12", "9.88", "12.3", "123", "12346"]);
+    }
+}

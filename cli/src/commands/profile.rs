@@ -1,0 +1,126 @@
+//! `tallow profile`: where the time of a run goes.
+
+use crate::commands::tools::refuse_existing;
+use crate::options::LoadOptions;
+use crate::ui::{self, Ui};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tallow::bench::{Line, Phase, ProfileOptions, continues_ids, profile};
+
+/// Show where the time of a prompt and of the tokens after it goes.
+///
+/// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache). The run is made twice
+/// and the second one is shown: by operation and by place in the graph, the prompt and the tokens after it apart. GB/s
+/// are bytes of encoded matrices and of cached keys and values, GMAC/s products with matrices and of attention.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tallow profile qwen2.5-coder-0.5b.gguf\n  \
+    tallow profile some.model \"Once upon a time\" --decode 64 --trace trace.json")]
+pub struct Profile {
+    /// A .model file, a GGUF file or a Hugging Face folder.
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// The prompt, taken as it is; by default tokens without meaning.
+    #[arg(value_name = "PROMPT")]
+    prompt: Option<String>,
+    /// Tokens of the prompt where none is given.
+    #[arg(long, default_value_t = 64, value_name = "N", conflicts_with = "prompt")]
+    tokens: usize,
+    /// Tokens to generate; 0 leaves it out.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    decode: usize,
+    /// Lines of each table; 0 shows all.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    lines: usize,
+    /// Print one JSON object, with all lines.
+    #[arg(long)]
+    json: bool,
+    /// Write every step as an event to this file, for https://ui.perfetto.dev or chrome://tracing.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Replace a trace that exists.
+    #[arg(long, requires = "trace")]
+    force: bool,
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+impl Profile {
+    pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
+        if let Some(path) = &self.trace {
+            refuse_existing(path, self.force)?;
+        }
+        let model = self.load.load(Some(&self.model), ui)?;
+        continues_ids(&model)?;
+        let prompt = match &self.prompt {
+            Some(text) => model.session()?.encode(text)?,
+            None => Vec::new(),
+        };
+        let found = profile(&model, &ProfileOptions { prompt, tokens: self.tokens, decode: self.decode })?;
+        if let Some(path) = &self.trace {
+            let write = || -> std::io::Result<()> {
+                let mut file = BufWriter::new(std::fs::File::create(path)?);
+                serde_json::to_writer(&mut file, &found.trace())?;
+                file.flush()
+            };
+            write().with_context(|| format!("{}: cannot be written", path.display()))?;
+            ui.note(format!("wrote {}: open it at https://ui.perfetto.dev", path.display()));
+        }
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", found.json())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let phases: Vec<String> = found.phases.iter().map(|phase| self.text(phase)).collect();
+        out.write_all(phases.join("\n").as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// A phase as tables.
+    fn text(&self, phase: &Phase) -> String {
+        let rate = phase.tokens as f64 / phase.seconds.max(1e-9);
+        let mut out = format!(
+            "{} · {} tokens in {} · {rate:.1} tokens/s · {:.2} ms outside of steps\n",
+            phase.name,
+            phase.tokens,
+            milliseconds(phase.seconds),
+            phase.outside * 1e3
+        );
+        for (what, lines) in [("operation", &phase.operations), ("place", &phase.places)] {
+            out.push('\n');
+            out.push_str(&self.table(what, lines));
+        }
+        out
+    }
+
+    fn table(&self, what: &str, lines: &[Line]) -> String {
+        let head = ["ms", "share", "calls", "µs a call", "GB/s", "GMAC/s", what];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        let shown = if self.lines == 0 { lines.len() } else { self.lines.min(lines.len()) };
+        for line in &lines[..shown] {
+            let rate = |rate: Option<f64>| rate.map_or_else(String::new, |r| format!("{:.1}", r / 1e9));
+            rows.push(vec![
+                format!("{:.2}", line.seconds * 1e3),
+                format!("{:.1} %", line.share * 100.0),
+                line.calls.to_string(),
+                format!("{:.1}", line.seconds * 1e6 / line.calls.max(1) as f64),
+                rate(line.bytes_per_second()),
+                rate(line.multiply_adds_per_second()),
+                ui::printable(&line.name).into_owned(),
+            ]);
+        }
+        let mut table = ui::table(&rows);
+        if shown < lines.len() {
+            let rest: f64 = lines[shown..].iter().map(|l| l.seconds).sum();
+            table.push_str(&format!("and {} more, {}\n", lines.len() - shown, milliseconds(rest)));
+        }
+        table
+    }
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.2} ms", seconds * 1e3)
+}

@@ -1,0 +1,308 @@
+//! Where the time of a prompt and of the tokens after it goes: by operation and by place in the graph.
+
+use super::{Call as Sizes, Work, continues_ids, greedy, ids, of_step, processor};
+use crate::{Model, Result};
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tallow_executor::profile::{Call, Recorder};
+use tallow_executor::{Rows, Session};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct ProfileOptions {
+    /// Ids of the prompt; of none, ids without meaning are taken.
+    pub prompt: Vec<u32>,
+    /// Tokens of the prompt where it is not given.
+    pub tokens: usize,
+    /// Tokens to generate.
+    pub decode: usize,
+}
+
+impl Default for ProfileOptions {
+    fn default() -> Self {
+        ProfileOptions { prompt: Vec::new(), tokens: 64, decode: 16 }
+    }
+}
+
+/// The times of a run.
+pub struct Profile {
+    /// The model.
+    pub model: Model,
+    /// Prompt and generation, as far as they were run.
+    pub phases: Vec<Phase>,
+    /// Every call with its steps.
+    pub calls: Vec<Call>,
+}
+
+/// One part of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// `prefill` or `decode`.
+    pub name: &'static str,
+    /// Tokens.
+    pub tokens: usize,
+    /// Calls.
+    pub calls: usize,
+    /// Time of all calls.
+    pub seconds: f64,
+    /// Time of the calls in which no step ran.
+    pub outside: f64,
+    /// By operation, the longest time first.
+    pub operations: Vec<Line>,
+    /// By place, the longest time first; the same place of several layers is one.
+    pub places: Vec<Line>,
+}
+
+/// The time of all steps of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Operation or place.
+    pub name: String,
+    /// How often it ran.
+    pub calls: usize,
+    /// For how long.
+    pub seconds: f64,
+    /// The part of the phase's time.
+    pub share: f64,
+    /// What it read and multiplied.
+    pub work: Work,
+}
+
+impl Line {
+    /// Bytes of weights and cache per second, where it reads some.
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        (self.work.bytes > 0 && self.seconds > 0.0).then(|| self.work.bytes as f64 / self.seconds)
+    }
+
+    /// Multiply-adds per second, where it multiplies.
+    pub fn multiply_adds_per_second(&self) -> Option<f64> {
+        (self.work.multiply_adds > 0 && self.seconds > 0.0).then(|| self.work.multiply_adds as f64 / self.seconds)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "calls": self.calls,
+            "seconds": self.seconds,
+            "share": self.share,
+            "bytes_per_second": self.bytes_per_second(),
+            "multiply_adds_per_second": self.multiply_adds_per_second(),
+        })
+    }
+}
+
+impl Profile {
+    /// All sums, for machines.
+    pub fn json(&self) -> Value {
+        let lines = |lines: &[Line]| lines.iter().map(Line::json).collect::<Vec<_>>();
+        let phases = self.phases.iter().map(|phase| {
+            json!({
+                "name": phase.name,
+                "tokens": phase.tokens,
+                "calls": phase.calls,
+                "seconds": phase.seconds,
+                "seconds_outside_steps": phase.outside,
+                "operations": lines(&phase.operations),
+                "places": lines(&phase.places),
+            })
+        });
+        json!({
+            "model": self.model.file().label(),
+            "processor": processor(),
+            "threads": self.model.program().threads(),
+            "phases": phases.collect::<Vec<_>>(),
+        })
+    }
+
+    /// Every step as an event, in the trace format of Chrome, which Perfetto opens too.
+    pub fn trace(&self) -> Value {
+        super::trace::events(&self.model, &self.calls)
+    }
+}
+
+/// Runs a prompt and some tokens after it twice, the second time with a clock: what is done once is left out.
+///
+/// # Errors
+/// A model that continues no text from token ids alone; those of running it.
+pub fn profile(model: &Model, options: &ProfileOptions) -> Result<Profile> {
+    continues_ids(model)?;
+    let mut session = Session::new(model.program().clone());
+    let prompt = match options.prompt.is_empty() {
+        false => options.prompt.clone(),
+        true => {
+            let vocabulary = session.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
+            ids(options.tokens.max(1), vocabulary)
+        }
+    };
+    let mut run = |recorder: Option<Recorder>| -> Result<(Recorder, usize)> {
+        session.reset();
+        session.set_recorder(recorder);
+        let mut logits = session.forward(&prompt, Rows::Last)?;
+        let before = session.set_recorder(None);
+        let prompt_calls = before.as_ref().map_or(0, |r| r.calls().len());
+        session.set_recorder(before);
+        let mut text = prompt.clone();
+        for _ in 0..options.decode {
+            let next = greedy(&logits)?;
+            text.push(next);
+            logits = match session.is_stateless() {
+                true => session.forward(&text, Rows::Last)?,
+                false => session.forward(&[next], Rows::Last)?,
+            };
+        }
+        Ok((session.set_recorder(None).unwrap_or_default(), prompt_calls))
+    };
+    run(None)?;
+    let (recorder, prompt_calls) = run(Some(Recorder::new()))?;
+    let calls = recorder.into_calls();
+    let (first, rest) = calls.split_at(prompt_calls);
+    let phases = [("prefill", first), ("decode", rest)];
+    let phases =
+        phases.into_iter().filter(|(_, calls)| !calls.is_empty()).map(|(name, calls)| phase(model, name, calls));
+    Ok(Profile { model: model.clone(), phases: phases.collect(), calls })
+}
+
+/// Sums over calls.
+fn phase(model: &Model, name: &'static str, calls: &[Call]) -> Phase {
+    let mut all = Duration::ZERO;
+    let mut inside = Duration::ZERO;
+    let mut operations: IndexMap<String, Sum> = IndexMap::new();
+    let mut places: IndexMap<(String, String), Sum> = IndexMap::new();
+    let weights = model.weights();
+    for call in calls {
+        all += call.ended - call.started;
+        let plan = model.program().call_plan(call.rows, call.tokens);
+        let sizes = Sizes::new(model, call.tokens, call.past);
+        for span in &call.steps {
+            let Some(step) = plan.steps.get(span.step) else { continue };
+            let time = span.ended - span.started;
+            inside += time;
+            let work = of_step(plan, step, &*weights, sizes);
+            operations.entry(step.op.name().to_owned()).or_default().add(None, time, work);
+            let (before, number, after) = split(&step.name);
+            places.entry((before.to_owned(), after.to_owned())).or_default().add(number, time, work);
+        }
+    }
+    let seconds = all.as_secs_f64();
+    let operations = operations.into_iter().map(|(name, sum)| sum.line(name, seconds));
+    let places =
+        places.into_iter().map(|((before, after), sum)| sum.line(place(&before, &sum.numbers, &after), seconds));
+    Phase {
+        name,
+        tokens: calls.iter().map(|c| c.tokens).sum(),
+        calls: calls.len(),
+        seconds,
+        outside: all.saturating_sub(inside).as_secs_f64(),
+        operations: longest_first(operations),
+        places: longest_first(places),
+    }
+}
+
+fn longest_first(lines: impl Iterator<Item = Line>) -> Vec<Line> {
+    let mut lines: Vec<Line> = lines.collect();
+    lines.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    lines
+}
+
+#[derive(Default)]
+struct Sum {
+    numbers: std::collections::BTreeSet<u32>,
+    calls: usize,
+    time: Duration,
+    work: Work,
+}
+
+impl Sum {
+    fn add(&mut self, number: Option<u32>, time: Duration, work: Work) {
+        self.numbers.extend(number);
+        self.calls += 1;
+        self.time += time;
+        self.work += work;
+    }
+
+    fn line(&self, name: String, whole: f64) -> Line {
+        let seconds = self.time.as_secs_f64();
+        let share = if whole > 0.0 { seconds / whole } else { 0.0 };
+        Line { name, calls: self.calls, seconds, share, work: self.work }
+    }
+}
+
+/// A name around the number of its layer: the first number that a point, slash or underscore follows.
+fn split(name: &str) -> (&str, Option<u32>, &str) {
+    let bytes = name.as_bytes();
+    let mut at = 0;
+    while let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|i| at + i) {
+        let end = bytes[start..].iter().position(|b| !b.is_ascii_digit()).map_or(bytes.len(), |i| start + i);
+        if matches!(bytes.get(end), Some(b'.' | b'/' | b'_'))
+            && let Ok(number) = name[start..end].parse()
+        {
+            return (&name[..start], Some(number), &name[end..]);
+        }
+        at = end;
+    }
+    (name, None, "")
+}
+
+/// `layers 0-23: attn_out` of `layer3.attn_out` and its like; a name of one layer stays as it is.
+fn place(before: &str, numbers: &std::collections::BTreeSet<u32>, after: &str) -> String {
+    let mut all = numbers.iter().copied();
+    let (Some(first), true) = (all.next(), numbers.len() > 1) else {
+        let number = numbers.first().map_or_else(String::new, u32::to_string);
+        return format!("{before}{number}{after}");
+    };
+    let mut ranges = vec![(first, first)];
+    for number in all {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let ranges: Vec<String> =
+        ranges.into_iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
+    let before = before.trim_end_matches(['.', '/', '_']);
+    let plural = if before.ends_with('s') { "" } else { "s" };
+    format!("{before}{plural} {}: {}", ranges.join(","), after.trim_start_matches(['.', '/', '_']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_fold_into_one_place() {
+        assert_eq!(split("layer12.attn_out"), ("layer", Some(12), ".attn_out"));
+        assert_eq!(split("h1x/blk.3.up"), ("h1x/blk.", Some(3), ".up"));
+        assert_eq!(split("v12"), ("v12", None, ""));
+        assert_eq!(split("é3"), ("é3", None, ""));
+        let named = |numbers: &[u32]| place("layer", &numbers.iter().copied().collect(), ".up");
+        assert_eq!(named(&[0, 1, 2, 3]), "layers 0-3: up");
+        assert_eq!(named(&[0, 1, 3, 5, 6]), "layers 0-1,3,5-6: up");
+        assert_eq!(named(&[7]), "layer7.up");
+        assert_eq!(place("model.layers.", &[1, 2].into(), "_out"), "model.layers 1-2: out");
+        assert_eq!(place("logits", &[].into(), ""), "logits");
+    }
+
+    #[test]
+    fn every_step_of_every_call_is_in_both_sums() {
+        let model = Model::storyteller().unwrap();
+        let options = ProfileOptions { tokens: 5, decode: 3, ..ProfileOptions::default() };
+        let profile = profile(&model, &options).unwrap();
+        let names: Vec<_> = profile.phases.iter().map(|p| (p.name, p.tokens, p.calls)).collect();
+        assert_eq!(names, [("prefill", 5, 1), ("decode", 3, 3)]);
+        assert_eq!(profile.calls.iter().map(|c| c.past).collect::<Vec<_>>(), [0, 5, 6, 7]);
+        for phase in &profile.phases {
+            let tokens = phase.tokens / phase.calls;
+            let steps = phase.calls * model.program().call_plan(Rows::Last, tokens).steps.len();
+            for lines in [&phase.operations, &phase.places] {
+                assert_eq!(lines.iter().map(|l| l.calls).sum::<usize>(), steps);
+                let seconds = lines.iter().map(|l| l.seconds).sum::<f64>() + phase.outside;
+                assert!((seconds - phase.seconds).abs() < 1e-6, "{seconds} {}", phase.seconds);
+                assert!(lines.is_sorted_by(|a, b| a.seconds >= b.seconds));
+            }
+            let work = phase.operations.iter().map(|l| l.work.multiply_adds).sum::<u64>();
+            assert_eq!(work, phase.places.iter().map(|l| l.work.multiply_adds).sum::<u64>());
+            assert!(work > 0);
+        }
+    }
+}
