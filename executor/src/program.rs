@@ -205,7 +205,7 @@ impl Program {
 
     /// The plan that a call of so many tokens runs.
     pub fn call_plan(&self, rows: crate::Rows, tokens: usize) -> &Plan {
-        &self.for_call(rows, tokens).plan
+        &self.for_call(rows, tokens).0.plan
     }
 
     /// Inputs that take the entry of one token a call, where the graph was written for that: of shape
