@@ -27,6 +27,12 @@ impl Plan {
     /// Plans the buffers for the sizes that `bindings` gives the symbols. `None` where a size is told only by running.
     /// O(n log n) in the steps.
     pub fn memory(&self, bindings: &Bindings) -> Option<Memory> {
+        self.memory_after(bindings, 0)
+    }
+
+    /// [`Plan::memory`] where the memory of a buffer is taken again only `later` steps after its last reader: threads
+    /// that go on to the next step then need not wait for those that still read.
+    pub fn memory_after(&self, bindings: &Bindings, later: usize) -> Option<Memory> {
         let mut sizes: Vec<Option<u64>> = vec![None; self.buffers as usize];
         let mut sum = 0u64;
         for step in self.steps.iter().filter(|s| !in_cache(s)) {
@@ -58,9 +64,10 @@ impl Plan {
                 let root = home[own];
                 ends.entry(dies[root as usize].max(at)).or_default().push(root);
             }
-            for root in ends.remove(&at).unwrap_or_default() {
+            let Some(over) = at.checked_sub(later) else { continue };
+            for root in ends.remove(&over).unwrap_or_default() {
                 // It may have been listed before its memory went on to another value.
-                if dies[root as usize].max(at) == at
+                if dies[root as usize].max(over) == over
                     && let Some((offset, size)) = memory.places[root as usize]
                     && sizes[root as usize].take().is_some()
                 {
@@ -267,6 +274,23 @@ mod tests {
         );
         assert_eq!((m.block, m.sum), (192, 256));
         check(&plan, &m);
+    }
+
+    #[test]
+    fn memory_may_be_taken_later() {
+        let text = "input %x: f32[S, 16]
+             %a: f32[S, 16] = Exp(%x)
+             %b: f32[S, 16] = Exp(%a)
+             %c: f32[S, 16] = Exp(%b)
+             %d: f32[S, 16] = Exp(%c)
+             %e: f32[S, 16] = Exp(%d)
+             output y = %e";
+        let (plan, at_once) = memory(text, 1);
+        let later = |steps| plan.memory_after(&Bindings::from([("S".to_owned(), 1)]), steps).unwrap();
+        assert_eq!([at_once.block, later(1).block, later(2).block, later(9).block], [128, 192, 256, 320]);
+        for steps in [1, 2, 9] {
+            check(&plan, &later(steps));
+        }
     }
 
     #[test]

@@ -33,6 +33,9 @@ impl Barrier {
     /// # Errors
     /// [`Broken`] where one of them will not come.
     pub fn wait(&self) -> Result<(), Broken> {
+        if self.broken.load(Ordering::Acquire) {
+            return Err(Broken);
+        }
         let meeting = self.meetings.load(Ordering::Relaxed);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             // Nobody arrives at the next meeting before this one is over.
