@@ -76,7 +76,9 @@ impl Schedule {
         if plan.steps.iter().flat_map(|s| &s.types).any(empty) || plan.inputs.iter().any(|i| empty(&i.ty)) {
             return Ok(None);
         }
-        let Some(memory) = plan.memory_after(bindings, 1).filter(|m| m.block / 4 <= MOST as u64) else { return Ok(None) };
+        let Some(memory) = plan.memory_after(bindings, 1).filter(|m| m.block / 4 <= MOST as u64) else {
+            return Ok(None);
+        };
         // Rows of caches are no intermediates.
         let placed = plan.steps.iter().flat_map(|s| s.results.iter().zip(&s.types));
         let mut placed = placed.filter(|(b, _)| memory.places[b.0 as usize].is_some());
