@@ -133,16 +133,5 @@ fn chunk_rows(m: usize, n: usize, row_bytes: usize, team: &Team) -> usize {
 /// Rows of `W` that the widest kernel works on at once.
 const TILE: usize = 16;
 
-/// Writes one output. `n` is the row of `W`, of `rows` in all.
-#[allow(unsafe_code, reason = "threads write disjoint columns of the output")]
-#[inline(always)]
-fn put(y: &Disjoint<'_, f32>, rows: usize, m: usize, n: Range<usize>, values: &[f32]) {
-    let start = m * rows + n.start;
-    // SAFETY: each row of `W`, so each column of `y`, belongs to one range of the parallel loop,
-    // and the part lives for this copy only.
-    let part = unsafe { y.part(start..start + n.len()) };
-    part.copy_from_slice(&values[..n.len()]);
-}
-
 #[cfg(test)]
 mod tests;

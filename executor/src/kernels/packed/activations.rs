@@ -2,7 +2,7 @@
 
 use super::super::cpu::multiversion;
 use super::super::disjoint::Disjoint;
-use super::super::{KernelError, Team, check_len};
+use super::super::{Isa, KernelError, Team, check_len};
 use super::layout::{BLOCK, GROUP};
 use tallow_format::Encoding;
 
@@ -11,6 +11,9 @@ const MOST: f32 = 32_512.0;
 
 /// Magnitudes below this quantise to zero.
 const LEAST: f32 = 1e-30;
+
+/// Rows from which on tiles are faster than vectors.
+const TILES_FROM: usize = 6;
 
 /// Rows that tile kernels read at once: memory is kept for whole multiples.
 const TILE: usize = 16;
@@ -22,9 +25,13 @@ const TILE: usize = 16;
 pub struct Quantized {
     m: usize,
     k: usize,
-    /// `[m, stride]` each.
+    /// Whether the codes lie in tiles.
+    tiled: bool,
+    /// `[m, k]` each, unless tiled.
     high: Vec<i8>,
     low: Vec<i8>,
+    /// For tile kernels: of 16 rows, by block of 32 columns, `[plane, row, column]`.
+    tiles: Vec<i8>,
     /// `[m, groups]`.
     scales: Vec<f32>,
     /// Sums of the codes of half blocks of 16, `[m, k / 16]`.
@@ -46,8 +53,10 @@ pub(super) struct Row<'a> {
 /// Fills rows of a [`Quantized`] from several threads.
 pub struct QuantizedRows<'a> {
     k: usize,
+    tiled: bool,
     high: Disjoint<'a, i8>,
     low: Disjoint<'a, i8>,
+    tiles: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
     halves: Disjoint<'a, i32>,
     sums: Disjoint<'a, i32>,
@@ -58,10 +67,22 @@ impl Quantized {
     ///
     /// # Errors
     /// As [`Quantized::resize`], and [`KernelError::Length`].
-    #[allow(unsafe_code, reason = "threads write disjoint rows")]
     pub fn quantize(&mut self, x: &[f32], m: usize, k: usize, team: &Team) -> Result<(), KernelError> {
+        self.quantize_on(Isa::detect(), x, m, k, team)
+    }
+
+    /// [`Quantized::quantize`] for products on a given instruction set.
+    #[allow(unsafe_code, reason = "threads write disjoint rows")]
+    pub(super) fn quantize_on(
+        &mut self,
+        isa: Isa,
+        x: &[f32],
+        m: usize,
+        k: usize,
+        team: &Team,
+    ) -> Result<(), KernelError> {
         check_len("input of a product", x.len(), m.checked_mul(k))?;
-        self.resize(m, k)?;
+        self.resize_on(isa, m, k)?;
         let rows = self.rows();
         team.run_chunks(m, (8192 / k.max(1)).max(1), |range| {
             for row in range {
@@ -78,14 +99,24 @@ impl Quantized {
     /// # Errors
     /// [`KernelError::RowNotWholeBlocks`] unless `k` is a multiple of 32.
     pub fn resize(&mut self, m: usize, k: usize) -> Result<(), KernelError> {
+        self.resize_on(Isa::detect(), m, k)
+    }
+
+    /// [`Quantized::resize`] for products on a given instruction set.
+    pub(super) fn resize_on(&mut self, isa: Isa, m: usize, k: usize) -> Result<(), KernelError> {
         if !k.is_multiple_of(BLOCK) {
             return Err(KernelError::RowNotWholeBlocks { encoding: Encoding::Q8, k, block: BLOCK });
         }
-        let too_large = KernelError::Length { what: "rows of activations", found: m, expected: usize::MAX };
-        let codes = m.next_multiple_of(TILE).checked_mul(k).ok_or(too_large)?;
+        let too_large = || KernelError::Length { what: "rows of activations", found: m, expected: usize::MAX };
+        let codes = m.checked_next_multiple_of(TILE).and_then(|m| m.checked_mul(k)).ok_or_else(too_large)?;
         (self.m, self.k) = (m, k);
-        grow(&mut self.high, codes);
-        grow(&mut self.low, codes);
+        self.tiled = isa == Isa::Amx && m >= TILES_FROM;
+        if self.tiled {
+            grow(&mut self.tiles, codes.checked_mul(2).ok_or_else(too_large)?);
+        } else {
+            grow(&mut self.high, codes);
+            grow(&mut self.low, codes);
+        }
         grow(&mut self.scales, m * k.div_ceil(GROUP));
         grow(&mut self.halves, m * (k / 16));
         grow(&mut self.sums, m * (k / BLOCK));
@@ -96,8 +127,10 @@ impl Quantized {
     pub fn rows(&mut self) -> QuantizedRows<'_> {
         QuantizedRows {
             k: self.k,
+            tiled: self.tiled,
             high: Disjoint::new(&mut self.high),
             low: Disjoint::new(&mut self.low),
+            tiles: Disjoint::new(&mut self.tiles),
             scales: Disjoint::new(&mut self.scales),
             halves: Disjoint::new(&mut self.halves),
             sums: Disjoint::new(&mut self.sums),
@@ -114,6 +147,11 @@ impl Quantized {
         self.k
     }
 
+    /// Whether the codes lie in tiles, for [`Quantized::tile`], or in rows, for [`Quantized::row`].
+    pub(super) fn tiled(&self) -> bool {
+        self.tiled
+    }
+
     /// Row `row`.
     #[inline(always)]
     pub(super) fn row(&self, row: usize) -> Row<'_> {
@@ -127,11 +165,11 @@ impl Quantized {
         }
     }
 
-    /// The planes from row `row` on: whole tiles of 16 rows can be read.
+    /// The codes of 16 rows from `row`, a multiple of 16, on: by block of 32 columns, `[plane, row, column]`. Rows past
+    /// the last one hold anything.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn tile(&self, row: usize) -> [&[i8]; 2] {
-        let part = row * self.k..(row + TILE) * self.k;
-        [&self.high[part.clone()], &self.low[part]]
+    pub(super) fn tile(&self, row: usize) -> &[i8] {
+        &self.tiles[row * self.k * 2..(row + TILE) * self.k * 2]
     }
 
     /// The sum of the codes of a block, or half a block; 0 for rows that only fill a tile.
@@ -170,56 +208,76 @@ impl QuantizedRows<'_> {
         assert_eq!(x.len(), self.k, "a row has the length of the others");
         let part = |width: usize| row * width..(row + 1) * width;
         // SAFETY: the caller's promise.
-        let (high, low, scales, halves, sums) = unsafe {
+        let (scales, halves, sums) = unsafe {
             (
-                self.high.part(part(self.k)),
-                self.low.part(part(self.k)),
                 self.scales.part(part(self.k.div_ceil(GROUP))),
                 self.halves.part(part(self.k / 16)),
                 self.sums.part(part(self.k / BLOCK)),
             )
         };
-        quantize_row(x, high, low, scales, halves, sums);
-    }
-}
-
-multiversion! {
-    fn quantize_row(
-        x: &[f32],
-        high: &mut [i8],
-        low: &mut [i8],
-        scales: &mut [f32],
-        halves: &mut [i32],
-        sums: &mut [i32],
-    ) {
+        let (mut high, mut low) = ([0; GROUP], [0; GROUP]);
         for (g, x) in x.chunks(GROUP).enumerate() {
-            // Bits of magnitudes order as the magnitudes do, infinity and NaN above all.
-            let mut bits = 0_u32;
-            for x in x {
-                bits = bits.max(x.to_bits() & 0x7fff_ffff);
-            }
-            let top = f32::from_bits(bits);
-            let plain = top.is_finite() && top >= LEAST;
-            scales[g] = if plain { top / MOST } else if top < LEAST { 0.0 } else { f32::NAN };
-            let inverse = if plain { MOST / top } else { 0.0 };
-            for (i, x) in x.as_chunks::<16>().0.iter().enumerate() {
-                let at = g * (GROUP / 16) + i;
-                let (high, low) = (&mut high[at * 16..at * 16 + 16], &mut low[at * 16..at * 16 + 16]);
-                let mut sum = 0_i32;
-                for ((high, low), x) in high.iter_mut().zip(low).zip(x) {
-                    let x = if plain { x * inverse } else { 0.0 };
-                    // Adding 1.5 · 2²³ rounds to an integer, ties to even, in the low bits.
-                    let code = i32::from((x + 12_582_912.0).to_bits() as i16);
-                    *low = code as i8;
-                    *high = ((code - i32::from(*low)) >> 8) as i8;
-                    sum += code;
+            let (high, low) = (&mut high[..x.len()], &mut low[..x.len()]);
+            let halves = &mut halves[g * (GROUP / 16)..][..x.len() / 16];
+            scales[g] = quantize_group(x, high, low, halves);
+            let at = g * GROUP;
+            if self.tiled {
+                for (b, (high, low)) in high.chunks_exact(BLOCK).zip(low.chunks_exact(BLOCK)).enumerate() {
+                    // Whole tiles of 16 rows, whose blocks are 2 planes of 16 rows of 32 columns.
+                    let block = row / TILE * TILE * self.k * 2 + (at / BLOCK + b) * 2 * TILE * BLOCK;
+                    for (plane, codes) in [high, low].into_iter().enumerate() {
+                        let place = block + (plane * TILE + row % TILE) * BLOCK;
+                        // SAFETY: places of this row alone.
+                        unsafe { self.tiles.part(place..place + BLOCK) }.copy_from_slice(codes);
+                    }
                 }
-                halves[at] = sum;
+            } else {
+                let place = row * self.k + at..row * self.k + at + x.len();
+                // SAFETY: places of this row alone.
+                unsafe {
+                    self.high.part(place.clone()).copy_from_slice(high);
+                    self.low.part(place).copy_from_slice(low);
+                }
             }
         }
         for (sum, [a, b]) in sums.iter_mut().zip(halves.as_chunks::<2>().0) {
             *sum = a + b;
         }
+    }
+}
+
+multiversion! {
+    /// Quantises one group; gives its scale.
+    fn quantize_group(x: &[f32], high: &mut [i8], low: &mut [i8], halves: &mut [i32]) -> f32 {
+        // Bits of magnitudes order as the magnitudes do, infinity and NaN above all.
+        let mut bits = [0_u32; 16];
+        for x in x.as_chunks::<16>().0 {
+            for (bits, x) in bits.iter_mut().zip(x) {
+                *bits = (*bits).max(x.to_bits() & 0x7fff_ffff);
+            }
+        }
+        let top = f32::from_bits(bits.into_iter().fold(0, u32::max));
+        if !top.is_finite() || top < LEAST {
+            high.fill(0);
+            low.fill(0);
+            halves.fill(0);
+            return if top < LEAST { 0.0 } else { f32::NAN };
+        }
+        let inverse = MOST / top;
+        let planes = high.as_chunks_mut::<16>().0.iter_mut().zip(low.as_chunks_mut::<16>().0);
+        for ((x, (high, low)), half) in x.as_chunks::<16>().0.iter().zip(planes).zip(halves) {
+            let mut codes = [0_i32; 16];
+            for (code, x) in codes.iter_mut().zip(x) {
+                // Adding 1.5 · 2²³ rounds to an integer, ties to even, in the low bits.
+                *code = i32::from((x * inverse + 12_582_912.0).to_bits() as i16);
+            }
+            for ((high, low), code) in high.iter_mut().zip(low).zip(codes) {
+                *low = code as i8;
+                *high = ((code - i32::from(code as i8)) >> 8) as i8;
+            }
+            *half = codes.into_iter().sum();
+        }
+        top / MOST
     }
 }
 
@@ -232,7 +290,7 @@ mod tests {
         let (m, k) = (7, 288);
         let x: Vec<f32> = (0..m * k).map(|i| ((i * 53) % 97) as f32 - 48.0).collect();
         let mut quantized = Quantized::default();
-        quantized.quantize(&x, m, k, &Team::new(2).unwrap()).unwrap();
+        quantized.quantize_on(Isa::Portable, &x, m, k, &Team::new(2).unwrap()).unwrap();
         for (row, x) in x.chunks(k).enumerate() {
             let parts = quantized.row(row);
             let code = |i: usize| 256 * i32::from(parts.high[i]) + i32::from(parts.low[i]);

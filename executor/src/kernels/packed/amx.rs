@@ -13,8 +13,6 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Tokens from which on tiles are faster than vectors.
-pub(super) const LEAST: usize = 6;
 /// Tokens of a tile.
 const TOKENS: usize = 16;
 /// Bytes of activations that stay in the second-level cache while panels pass over them.
@@ -102,6 +100,7 @@ pub(super) fn product(
     assert!(allowed(), "the dispatcher chose this path for a machine with tiles");
     let halves = has_halves(w.encoding());
     let _tiles = Tiles::configure(&Config::new(if halves { BLOCK / 2 } else { BLOCK }));
+    let mut sums = [const { Sums([[[0; PANEL]; TOKENS]; 2]) }; RING];
     let step = (CACHED / (2 * x.k().max(1)) / TOKENS * TOKENS).max(TOKENS);
     for start in (0..x.m()).step_by(step) {
         let tokens = start..x.m().min(start + step);
@@ -114,10 +113,12 @@ pub(super) fn product(
                 // features of AVX-512 come with tiles.
                 unsafe {
                     match (halves, has_minimums(w.encoding())) {
-                        (false, false) => tile::<false, false>(x, first, unpacked, unit(w.encoding()), &mut y),
-                        (false, true) => tile::<false, true>(x, first, unpacked, unit(w.encoding()), &mut y),
-                        (true, false) => tile::<true, false>(x, first, unpacked, unit(w.encoding()), &mut y),
-                        (true, true) => tile::<true, true>(x, first, unpacked, unit(w.encoding()), &mut y),
+                        (false, false) => {
+                            tile::<false, false>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y)
+                        }
+                        (false, true) => tile::<false, true>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y),
+                        (true, false) => tile::<true, false>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y),
+                        (true, true) => tile::<true, true>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y),
                     }
                 }
                 for (i, y) in y.iter().enumerate().take(tokens.end - first) {
@@ -128,47 +129,91 @@ pub(super) fn product(
     }
 }
 
+/// Parts whose sums are kept.
+const RING: usize = 4;
+/// Parts from the products to the use of their sums, so that no store is waited for.
+const DELAY: usize = 3;
+
 /// Sums of one block: of the high plane, then of the low one, by token and row.
 #[repr(C, align(64))]
 struct Sums([[[i32; PANEL]; TOKENS]; 2]);
 
-/// Multiplies a block of codes by both planes.
+/// Multiplies a block of codes by both planes, and stores the sums of the block before. Blocks alternate between two pairs
+/// of tiles: a store waits for its products, so that it comes late, when the next products are under way.
 ///
 /// # Safety
-/// Tiles are configured; the codes, and 16 rows of the planes `stride` bytes apart, are readable.
+/// Tiles are configured; the codes, and the 16 rows of both planes, are readable.
 #[inline(always)]
-unsafe fn multiply<const ODD: bool>(high: *const i8, low: *const i8, stride: usize, codes: *const u8, out: &mut Sums) {
-    // Blocks alternate between two pairs of tiles, so that the sums of one are stored while the next ones are made.
+unsafe fn multiply<const ODD: bool>(planes: *const i8, codes: *const u8, before: &mut Sums) {
     macro_rules! block {
-        ($a:literal, $b:literal) => {
+        ($a:literal, $b:literal, $before_a:literal, $before_b:literal) => {
             asm!(
                 concat!("tilezero tmm", $a),
                 concat!("tilezero tmm", $b),
                 "tileloadd tmm6, [{codes} + 1*{quad}]",
-                "tileloadd tmm4, [{high} + 1*{stride}]",
+                "tileloadd tmm4, [{planes} + 1*{row}]",
                 concat!("tdpbssd tmm", $a, ", tmm4, tmm6"),
-                "tileloadd tmm5, [{low} + 1*{stride}]",
+                "tileloadd tmm5, [{planes} + 1*{row} + 512]",
                 concat!("tdpbssd tmm", $b, ", tmm5, tmm6"),
+                concat!("tilestored [{before} + 1*{quad}], tmm", $before_a),
+                concat!("tilestored [{before} + 1*{quad} + 1024], tmm", $before_b),
+                codes = in(reg) codes,
+                planes = in(reg) planes,
+                before = in(reg) &raw mut *before,
+                quad = in(reg) QUAD,
+                row = in(reg) BLOCK,
+                options(nostack, preserves_flags),
+            )
+        };
+    }
+    // SAFETY: the caller's promise; `before` has room for two tiles.
+    unsafe {
+        if ODD {
+            block!("2", "3", "0", "1");
+        } else {
+            block!("0", "1", "2", "3");
+        }
+    }
+}
+
+/// Stores the sums of the last block, which used the odd pair of tiles or the even one.
+///
+/// # Safety
+/// Tiles are configured.
+#[inline(always)]
+unsafe fn store_last(odd: bool, out: &mut Sums) {
+    macro_rules! store {
+        ($a:literal, $b:literal) => {
+            asm!(
                 concat!("tilestored [{out} + 1*{quad}], tmm", $a),
                 concat!("tilestored [{out} + 1*{quad} + 1024], tmm", $b),
-                codes = in(reg) codes,
-                high = in(reg) high,
-                low = in(reg) low,
                 out = in(reg) &raw mut *out,
                 quad = in(reg) QUAD,
-                stride = in(reg) stride,
                 options(nostack, preserves_flags),
             )
         };
     }
     // SAFETY: the caller's promise; `out` has room for two tiles.
     unsafe {
-        if ODD {
-            block!("2", "3");
+        if odd {
+            store!("2", "3");
         } else {
-            block!("0", "1");
+            store!("0", "1");
         }
     }
+}
+
+/// Repeats a statement for each token of a tile, so that vectors of all tokens stay in registers.
+macro_rules! each_token {
+    (|$t:ident| $body:block) => {
+        each_token!(@ $t $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $t:ident $body:block $($index:literal)*) => {
+        $({
+            const $t: usize = $index;
+            $body
+        })*
+    };
 }
 
 /// The outputs of 16 tokens from `first` on with one unpacked panel of signed codes.
@@ -181,68 +226,76 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
     first: usize,
     w: &Unpacked,
     unit: f32,
+    sums: &mut [Sums; RING],
     y: &mut [[f32; PANEL]; TOKENS],
 ) {
     let halves = if HALVES { 2 } else { 1 };
-    let k = x.k();
-    let [high, low] = x.tile(first);
-    let mut sums = [const { Sums([[[0; PANEL]; TOKENS]; 2]) }; 2];
-    let parts = k / BLOCK * halves;
-    let start = |part: usize, sums: &mut Sums| {
-        let at = part * (BLOCK / halves);
-        let codes = w.codes[part / halves].0.as_ptr().cast::<u8>().wrapping_add(part % halves * (4 * QUAD));
+    let codes = x.tile(first);
+    let parts = x.k() / BLOCK * halves;
+    // Products of part `p`; the sums of part `p - 1` are stored.
+    let start = |part: usize, sums: &mut [Sums; RING]| {
+        let (b, half) = (part / halves, part % halves);
+        let quads = w.codes[b].0.as_ptr().cast::<u8>().wrapping_add(half * (4 * QUAD));
+        let before = &mut sums[part.wrapping_sub(1) % RING];
         // SAFETY: the block's codes and columns are there.
         unsafe {
-            let (high, low) = (high.as_ptr().add(at), low.as_ptr().add(at));
+            let planes = codes.as_ptr().add(b * (2 * TOKENS * BLOCK) + half * (BLOCK / 2));
             if part % 2 == 0 {
-                multiply::<false>(high, low, k, codes, sums);
+                multiply::<false>(planes, quads, before);
             } else {
-                multiply::<true>(high, low, k, codes, sums);
+                multiply::<true>(planes, quads, before);
             }
         }
     };
-    if parts > 0 {
-        start(0, &mut sums[0]);
-    }
-    let mut acc = [_mm512_setzero_ps(); TOKENS];
-    for part in 0..parts {
-        if part + 1 < parts {
-            start(part + 1, &mut sums[(part + 1) % 2]);
+    let zero = _mm512_setzero_ps();
+    let mut acc = [zero; TOKENS];
+    for part in 0..parts + DELAY {
+        if part < parts {
+            start(part, sums);
+        } else if part == parts && parts > 0 {
+            // SAFETY: tiles are configured.
+            unsafe { store_last((part - 1) % 2 == 1, &mut sums[(part - 1) % RING]) };
         }
+        // The sums of an earlier part are there by now.
+        let Some(part) = part.checked_sub(DELAY) else { continue };
         let b = part / halves;
-        let Sums([above, below]) = &sums[part % 2];
+        let Sums([above, below]) = &sums[part % RING];
         // SAFETY: sixteen numbers each.
         let (scale, minimum) = unsafe {
             let half = part % halves;
             (_mm512_loadu_ps(w.scales[b][half].as_ptr()), _mm512_loadu_ps(w.minimums[b][half].as_ptr()))
         };
-        for t in 0..TOKENS {
+        each_token!(|T| {
             // SAFETY: sixteen numbers each.
             let (above, below) =
-                unsafe { (_mm512_load_si512(above[t].as_ptr().cast()), _mm512_load_si512(below[t].as_ptr().cast())) };
+                unsafe { (_mm512_load_si512(above[T].as_ptr().cast()), _mm512_load_si512(below[T].as_ptr().cast())) };
             let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above), below);
-            acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, acc[t]);
+            acc[T] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, acc[T]);
             if MINIMUMS {
-                let sum = x.sum::<HALVES>(first + t, part);
-                acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_set1_epi32(sum)), minimum, acc[t]);
+                let sum = x.sum::<HALVES>(first + T, part);
+                acc[T] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_set1_epi32(sum)), minimum, acc[T]);
             }
-        }
+        });
         let end_of_group = part + 1 == parts || (part + 1) % (BLOCKS * halves) == 0;
         if end_of_group {
             let g = part / (BLOCKS * halves);
-            for t in 0..TOKENS {
-                let scale = _mm512_set1_ps(x.scale(first + t, g));
+            each_token!(|T| {
+                let scale = _mm512_set1_ps(x.scale(first + T, g));
                 // SAFETY: sixteen numbers.
                 unsafe {
-                    let sum = _mm512_fmadd_ps(acc[t], scale, _mm512_loadu_ps(y[t].as_ptr()));
-                    _mm512_storeu_ps(y[t].as_mut_ptr(), sum);
+                    let sum = _mm512_fmadd_ps(acc[T], scale, _mm512_loadu_ps(y[T].as_ptr()));
+                    _mm512_storeu_ps(y[T].as_mut_ptr(), sum);
                 }
-                acc[t] = _mm512_setzero_ps();
-            }
+                acc[T] = zero;
+            });
         }
     }
-    for y in y.iter_mut().flatten() {
-        *y *= unit;
+    for y in y {
+        // SAFETY: sixteen numbers.
+        unsafe {
+            let scaled = _mm512_mul_ps(_mm512_loadu_ps(y.as_ptr()), _mm512_set1_ps(unit));
+            _mm512_storeu_ps(y.as_mut_ptr(), scaled);
+        }
     }
 }
 

@@ -38,87 +38,192 @@ impl Unpacked {
     /// Unpacks a panel. Codes get their sign, `signed`, or stay as they are packed.
     pub(super) fn fill(&mut self, layout: &Layout, panel: &[u8], signed: bool) {
         self.reserve(layout.k);
-        unpack(layout, panel, signed, &mut self.codes, &mut self.scales, &mut self.minimums);
+        let offset = if signed { offset(layout.encoding) } else { 0 };
+        let (codes, scales, minimums) = (&mut self.codes, &mut self.scales, &mut self.minimums);
+        match layout.encoding {
+            Encoding::Q8 => unpack_q8(layout, panel, offset, codes, scales),
+            Encoding::Q4 => unpack_q4(layout, panel, offset, codes, scales),
+            Encoding::Q2K => unpack_q2k(layout, panel, offset, codes, scales, minimums),
+            Encoding::Q3K => unpack_q3k(layout, panel, offset, codes, scales),
+            Encoding::Q4K => unpack_q4k(layout, panel, offset, codes, scales, minimums),
+            Encoding::Q5K => unpack_q5k(layout, panel, offset, codes, scales, minimums),
+            Encoding::Q6K => unpack_q6k(layout, panel, offset, codes, scales),
+            // Not packed.
+            Encoding::U32 | Encoding::U16 | Encoding::Ternary => {}
+        }
+    }
+}
+
+/// Scales of the halves of a block, by row.
+type Scales = [[f32; PANEL]; 2];
+
+multiversion! {
+    fn unpack_q8(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
+        each_block(layout, panel, |b, from, head| {
+            for (to, from) in codes[b].0.iter_mut().zip(from) {
+                fill(to, |i| from[i].wrapping_sub(offset));
+            }
+            words(head, &mut scales[b][0]);
+        });
     }
 }
 
 multiversion! {
-    fn unpack(
+    fn unpack_q4(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
+        each_block(layout, panel, |b, from, head| {
+            nibbles(from, |_, _| 0, offset, &mut codes[b]);
+            words(head, &mut scales[b][0]);
+        });
+    }
+}
+
+multiversion! {
+    fn unpack_q4k(
         layout: &Layout,
         panel: &[u8],
-        signed: bool,
+        offset: u8,
         codes: &mut [Quads],
-        scales: &mut [[[f32; PANEL]; 2]],
-        minimums: &mut [[[f32; PANEL]; 2]],
+        scales: &mut [Scales],
+        minimums: &mut [Scales],
     ) {
-        let offset = if signed { offset(layout.encoding) } else { 0 };
-        for b in 0..layout.k / BLOCK {
-            let at = layout.codes_at(b);
-            unpack_block(layout.encoding, &panel[at..at + layout.block_bytes], offset, &mut codes[b]);
-            let head = &panel[layout.head_at(b)..];
-            unpack_scales(layout.encoding, head, b % BLOCKS, &mut scales[b], &mut minimums[b]);
-        }
+        each_block(layout, panel, |b, from, head| {
+            nibbles(from, |_, _| 0, offset, &mut codes[b]);
+            with_minimums(head, b % BLOCKS, &mut scales[b], &mut minimums[b]);
+        });
     }
 }
 
-/// The codes of a block, less `offset`.
-#[inline(always)]
-fn unpack_block(encoding: Encoding, from: &[u8], offset: u8, to: &mut Quads) {
-    let from = from.as_chunks::<QUAD>().0;
-    for (j, to) in to.0.iter_mut().enumerate() {
-        for (i, to) in to.iter_mut().enumerate() {
-            let nibble = || from[j % 4][i] >> (j / 4 * 4) & 15;
-            let pair = |vector: usize| from[vector][i] >> (j % 4 * 2) & 3;
-            let code = match encoding {
-                Encoding::Q8 => from[j][i],
-                Encoding::Q4 | Encoding::Q4K => nibble(),
-                Encoding::Q5K => nibble() | (from[4][i] >> j & 1) << 4,
-                Encoding::Q6K => nibble() | pair(4 + j / 4) << 4,
-                Encoding::Q2K => pair(j / 4),
-                Encoding::Q3K => pair(j / 4) | (from[2][i] >> j & 1) << 2,
-                // Not packed.
-                Encoding::U32 | Encoding::U16 | Encoding::Ternary => 0,
-            };
-            *to = code.wrapping_sub(offset);
-        }
+multiversion! {
+    fn unpack_q5k(
+        layout: &Layout,
+        panel: &[u8],
+        offset: u8,
+        codes: &mut [Quads],
+        scales: &mut [Scales],
+        minimums: &mut [Scales],
+    ) {
+        each_block(layout, panel, |b, from, head| {
+            nibbles(from, |j, i| (from[4][i] >> j & 1) << 4, offset, &mut codes[b]);
+            with_minimums(head, b % BLOCKS, &mut scales[b], &mut minimums[b]);
+        });
     }
 }
 
-/// The scales and negated minimums of block `j` of a group. `head` begins at those of the block (`q8`, `q4`) or of its
-/// super-block.
+multiversion! {
+    fn unpack_q6k(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
+        each_block(layout, panel, |b, from, head| {
+            nibbles(from, |j, i| pair(&from[4 + j / 4], j, i) << 4, offset, &mut codes[b]);
+            signed_scales(head, b % BLOCKS, &mut scales[b]);
+        });
+    }
+}
+
+multiversion! {
+    fn unpack_q3k(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
+        each_block(layout, panel, |b, from, head| {
+            for (j, to) in codes[b].0.iter_mut().enumerate() {
+                fill(to, |i| (pair(&from[j / 4], j, i) | (from[2][i] >> j & 1) << 2).wrapping_sub(offset));
+            }
+            signed_scales(head, b % BLOCKS, &mut scales[b]);
+        });
+    }
+}
+
+multiversion! {
+    fn unpack_q2k(
+        layout: &Layout,
+        panel: &[u8],
+        offset: u8,
+        codes: &mut [Quads],
+        scales: &mut [Scales],
+        minimums: &mut [Scales],
+    ) {
+        each_block(layout, panel, |b, from, head| {
+            for (j, to) in codes[b].0.iter_mut().enumerate() {
+                fill(to, |i| pair(&from[j / 4], j, i).wrapping_sub(offset));
+            }
+            for half in 0..2 {
+                let both = small(head, 2 * (b % BLOCKS) + half);
+                for r in 0..PANEL {
+                    scales[b][half][r] = half_at(head, r) * f32::from(both[r] & 15);
+                    minimums[b][half][r] = -(half_at(head, PANEL + r) * f32::from(both[r] >> 4));
+                }
+            }
+        });
+    }
+}
+
+/// Calls `f` with the number of each block, its codes, and its scales (`q8`, `q4`) or the head of its super-block.
 #[inline(always)]
-fn unpack_scales(
-    encoding: Encoding,
-    head: &[u8],
-    j: usize,
-    scales: &mut [[f32; PANEL]; 2],
-    minimums: &mut [[f32; PANEL]; 2],
-) {
-    let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+fn each_block(layout: &Layout, panel: &[u8], mut f: impl FnMut(usize, &[[u8; QUAD]], &[u8])) {
+    for b in 0..layout.k / BLOCK {
+        let at = layout.codes_at(b);
+        f(b, panel[at..at + layout.block_bytes].as_chunks().0, &panel[layout.head_at(b)..]);
+    }
+}
+
+/// Fills a quad.
+#[inline(always)]
+fn fill(to: &mut [u8; QUAD], f: impl Fn(usize) -> u8) {
+    for (i, to) in to.iter_mut().enumerate() {
+        *to = f(i);
+    }
+}
+
+/// Codes with four low bits in nibbles; `high` gives the rest of quad `j`.
+#[inline(always)]
+fn nibbles(from: &[[u8; QUAD]], high: impl Fn(usize, usize) -> u8, offset: u8, to: &mut Quads) {
+    let (first, second) = to.0.split_at_mut(4);
+    for (j, to) in first.iter_mut().enumerate() {
+        fill(to, |i| (from[j][i] & 15 | high(j, i)).wrapping_sub(offset));
+    }
+    for (j, to) in second.iter_mut().enumerate() {
+        fill(to, |i| (from[j][i] >> 4 | high(j + 4, i)).wrapping_sub(offset));
+    }
+}
+
+/// Two bits of quad `j`.
+#[inline(always)]
+fn pair(from: &[u8; QUAD], j: usize, i: usize) -> u8 {
+    from[i] >> (j % 4 * 2) & 3
+}
+
+/// Scales in fixed point.
+#[inline(always)]
+fn words(head: &[u8], to: &mut [f32; PANEL]) {
+    for (to, word) in to.iter_mut().zip(head.as_chunks::<2>().0) {
+        *to = f32::from(u16::from_le_bytes(*word));
+    }
+}
+
+/// Half-precision number `index` of a head.
+#[inline(always)]
+fn half_at(head: &[u8], index: usize) -> f32 {
+    f16::from_le_bytes([head[2 * index], head[2 * index + 1]]).to_f32()
+}
+
+/// The integer scales `index` of the rows.
+#[inline(always)]
+fn small(head: &[u8], index: usize) -> &[u8] {
+    &head[64 + index * PANEL..64 + (index + 1) * PANEL]
+}
+
+/// The scales of `q4k` and `q5k`, one a block.
+#[inline(always)]
+fn with_minimums(head: &[u8], j: usize, scales: &mut Scales, minimums: &mut Scales) {
+    let (scale, minimum) = (small(head, j), small(head, 8 + j));
     for r in 0..PANEL {
-        let d = || f16::from_bits(word(2 * r)).to_f32();
-        let dmin = || f16::from_bits(word(32 + 2 * r)).to_f32();
-        let small = |index: usize| head[64 + index * PANEL + r];
-        match encoding {
-            Encoding::Q8 | Encoding::Q4 => scales[0][r] = f32::from(word(2 * r)),
-            Encoding::Q4K | Encoding::Q5K => {
-                scales[0][r] = d() * f32::from(small(j));
-                minimums[0][r] = -(dmin() * f32::from(small(8 + j)));
-            }
-            Encoding::Q6K | Encoding::Q3K => {
-                for half in 0..2 {
-                    scales[half][r] = d() * f32::from(small(2 * j + half) as i8);
-                }
-            }
-            Encoding::Q2K => {
-                for half in 0..2 {
-                    let byte = small(2 * j + half);
-                    scales[half][r] = d() * f32::from(byte & 15);
-                    minimums[half][r] = -(dmin() * f32::from(byte >> 4));
-                }
-            }
-            // Not packed.
-            Encoding::U32 | Encoding::U16 | Encoding::Ternary => {}
+        scales[0][r] = half_at(head, r) * f32::from(scale[r]);
+        minimums[0][r] = -(half_at(head, PANEL + r) * f32::from(minimum[r]));
+    }
+}
+
+/// The scales of `q3k` and `q6k`, two a block.
+#[inline(always)]
+fn signed_scales(head: &[u8], j: usize, scales: &mut Scales) {
+    for (half, scales) in scales.iter_mut().enumerate() {
+        for (r, (scale, small)) in scales.iter_mut().zip(small(head, 2 * j + half)).enumerate() {
+            *scale = half_at(head, r) * f32::from(*small as i8);
         }
     }
 }

@@ -145,7 +145,11 @@ impl<'a> Target<'a> {
         let start = (m * self.stride + n).wrapping_add(self.column);
         // SAFETY: each panel belongs to one call at a time, and the part lives for this copy only.
         let part = unsafe { self.y.part(start..start + values.len()) };
-        part.copy_from_slice(values);
+        // A whole panel is a few stores.
+        match (part.first_chunk_mut::<PANEL>(), values.first_chunk::<PANEL>()) {
+            (Some(part), Some(values)) => *part = *values,
+            _ => part.copy_from_slice(values),
+        }
     }
 }
 
@@ -169,7 +173,7 @@ impl Scratch {
 /// different panels may run at once.
 ///
 /// # Panics
-/// When `x` has another number of columns, a panel does not exist, or an output lies outside the target: the caller
+/// When `x` was quantised for another instruction set or has another number of columns, a panel does not exist, or an output lies outside the target: the caller
 /// checks with [`check_product`].
 pub fn product(
     isa: Isa,
@@ -182,7 +186,7 @@ pub fn product(
     assert_eq!(x.k(), w.k(), "rows of a product have one length");
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Amx if x.m() >= amx::LEAST => amx::product(x, w, panels, target, &mut scratch.unpacked),
+        _ if x.tiled() => amx::product(x, w, panels, target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]
         Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]

@@ -102,9 +102,9 @@ fn activations(m: usize, k: usize, random: &mut Random) -> Vec<f32> {
         .collect()
 }
 
-fn quantize(x: &[f32], m: usize, k: usize) -> Quantized {
+fn quantize(isa: Isa, x: &[f32], m: usize, k: usize) -> Quantized {
     let mut quantized = Quantized::default();
-    quantized.quantize(x, m, k, &Team::new(1).unwrap()).unwrap();
+    quantized.quantize_on(isa, x, m, k, &Team::new(1).unwrap()).unwrap();
     quantized
 }
 
@@ -120,7 +120,7 @@ fn packed_products_are_near_double_precision() {
             let packed = Packed::new(encoding, n, k, aligned.bytes()).unwrap();
             let x: Vec<f32> = (0..m * k).map(|_| random.real()).collect();
             let mut y = vec![0.0; m * n];
-            matmul_packed_on(Isa::Portable, &quantize(&x, m, k), &packed, &mut y, &team).unwrap();
+            matmul_packed_on(Isa::Portable, &quantize(Isa::Portable, &x, m, k), &packed, &mut y, &team).unwrap();
             let mut values = vec![0.0; n * k];
             encoding.decode(&bytes, &mut values).unwrap();
             for row in 0..m {
@@ -152,10 +152,12 @@ fn packed_products_are_the_same_on_every_instruction_set() {
             let w = WeightRows::new(encoding, &bytes, n, k).unwrap();
             let mut aligned = packed_bytes(&w, &teams[1]);
             let packed = Packed::new(encoding, n, k, aligned.bytes()).unwrap();
-            let x = quantize(&activations(m, k, &mut random), m, k);
+            let values = activations(m, k, &mut random);
             let mut portable = vec![0.0; m * n];
-            matmul_packed_on(Isa::Portable, &x, &packed, &mut portable, &teams[0]).unwrap();
+            matmul_packed_on(Isa::Portable, &quantize(Isa::Portable, &values, m, k), &packed, &mut portable, &teams[0])
+                .unwrap();
             for isa in sets() {
+                let x = quantize(isa, &values, m, k);
                 for team in &teams {
                     let mut y = vec![f32::NAN; m * n];
                     matmul_packed_on(isa, &x, &packed, &mut y, team).unwrap();
@@ -181,10 +183,10 @@ fn packed_rows_do_not_depend_on_the_others() {
         values[3 * k] = f32::NAN;
         for isa in sets() {
             let mut all = vec![0.0; m * n];
-            matmul_packed_on(isa, &quantize(&values, m, k), &packed, &mut all, &team).unwrap();
+            matmul_packed_on(isa, &quantize(isa, &values, m, k), &packed, &mut all, &team).unwrap();
             for row in 0..m {
                 let mut one = vec![0.0; n];
-                let x = quantize(&values[row * k..(row + 1) * k], 1, k);
+                let x = quantize(isa, &values[row * k..(row + 1) * k], 1, k);
                 matmul_packed_on(isa, &x, &packed, &mut one, &team).unwrap();
                 let same = one.iter().zip(&all[row * n..]).all(|(a, b)| a.to_bits() == b.to_bits());
                 assert!(same || row == 3, "{encoding} {isa:?} row {row}");
@@ -228,8 +230,8 @@ fn packed_extreme_codes_do_not_overflow() {
             encoding.decode(&bytes, &mut decoded).unwrap();
             let want: f64 = decoded[..k].iter().map(|w| f64::from(*w) * f64::from(sign)).sum();
             for m in [1, 9] {
-                let x = quantize(&vec![sign; m * k], m, k);
                 for isa in sets() {
+                    let x = quantize(isa, &vec![sign; m * k], m, k);
                     let mut y = vec![0.0; m * n];
                     matmul_packed_on(isa, &x, &packed, &mut y, &team).unwrap();
                     for y in y {
