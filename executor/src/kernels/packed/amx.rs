@@ -129,6 +129,8 @@ pub(super) fn product(
     }
 }
 
+/// Blocks of activations that are asked for ahead.
+const AHEAD: usize = 3;
 /// Parts whose sums are kept.
 const RING: usize = 4;
 /// Parts from the products to the use of their sums, so that no store is waited for.
@@ -216,6 +218,16 @@ macro_rules! each_token {
     };
 }
 
+/// Adds the sums of a group, by the scales of the tokens. A function of its own, so that the registers are left to the sums.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+fn end_group(x: &Quantized, first: usize, group: usize, sums: &[[f32; PANEL]; TOKENS], y: &mut [[f32; PANEL]; TOKENS]) {
+    for (t, (y, sums)) in y.iter_mut().zip(sums).enumerate() {
+        let scale = x.scale(first + t, group);
+        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = sum.mul_add(scale, *y));
+    }
+}
+
 /// The outputs of 16 tokens from `first` on with one unpacked panel of signed codes.
 ///
 /// # Safety
@@ -240,6 +252,10 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
         // SAFETY: the block's codes and columns are there.
         unsafe {
             let planes = codes.as_ptr().add(b * (2 * TOKENS * BLOCK) + half * (BLOCK / 2));
+            for line in 0..2 * TOKENS * BLOCK / QUAD {
+                // A hint: the codes of blocks that follow come from the second-level cache.
+                _mm_prefetch::<_MM_HINT_T0>(planes.wrapping_add(AHEAD * (2 * TOKENS * BLOCK) + line * QUAD));
+            }
             if part % 2 == 0 {
                 multiply::<false>(planes, quads, before);
             } else {
@@ -278,16 +294,13 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
         });
         let end_of_group = part + 1 == parts || (part + 1) % (BLOCKS * halves) == 0;
         if end_of_group {
-            let g = part / (BLOCKS * halves);
+            let mut group = [[0.0; PANEL]; TOKENS];
             each_token!(|T| {
-                let scale = _mm512_set1_ps(x.scale(first + T, g));
                 // SAFETY: sixteen numbers.
-                unsafe {
-                    let sum = _mm512_fmadd_ps(acc[T], scale, _mm512_loadu_ps(y[T].as_ptr()));
-                    _mm512_storeu_ps(y[T].as_mut_ptr(), sum);
-                }
+                unsafe { _mm512_storeu_ps(group[T].as_mut_ptr(), acc[T]) };
                 acc[T] = zero;
             });
+            end_group(x, first, part / (BLOCKS * halves), &group, y);
         }
     }
     for y in y {
