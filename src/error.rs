@@ -105,7 +105,9 @@ impl Error {
             Error::Executor(tallow_executor::ExecutorError::Tensor(_) | tallow_executor::ExecutorError::Threads(_)) => {
                 5
             }
-            Error::Executor(tallow_executor::ExecutorError::ContextFull { .. }) => 2,
+            Error::Executor(
+                tallow_executor::ExecutorError::ContextFull { .. } | tallow_executor::ExecutorError::InstructionSet(_),
+            ) => 2,
             Error::Executor(tallow_executor::ExecutorError::Input { .. }) => 2,
             Error::Format(_)
             | Error::Family { .. }

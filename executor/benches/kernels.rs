@@ -43,9 +43,7 @@ fn main() -> Result<(), KernelError> {
     drop(memory);
 
     println!("encoding    M       N     K  threads     GB/s   GMAC/s");
-    for encoding in
-        [Encoding::U32, Encoding::U16, Encoding::Ternary]
-    {
+    for encoding in [Encoding::U32, Encoding::U16, Encoding::Ternary] {
         if !encoding.name().contains(&filter) {
             continue;
         }

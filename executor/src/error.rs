@@ -65,6 +65,9 @@ pub enum ExecutorError {
     /// The threads could not be started.
     #[error("threads: {0}")]
     Threads(String),
+    /// An instruction set was asked for that is none, or that the machine has not.
+    #[error("instruction set: {0}")]
+    InstructionSet(String),
     /// The graph has no plan.
     #[error(transparent)]
     Plan(#[from] tallow_compiler::PlanError),

@@ -3,7 +3,7 @@
 use crate::error::{ExecutorError, Result};
 use crate::host::HostFunctions;
 use crate::interpreter::{self, Interpreter};
-use crate::kernels::{KvEncoding, Team};
+use crate::kernels::{Isa, KvEncoding, Team};
 use crate::packed::{Matrix, Packed, PackedCache, PackedStore};
 use crate::value::Val;
 use crate::weights::{Weight, WeightSource};
@@ -130,6 +130,7 @@ impl Program {
     /// Lowers `graph` and finds its weights in `source`. No weight is decoded yet, but for those
     /// that are combined before the first call.
     pub fn new(graph: &Verified, source: Arc<dyn WeightSource>, options: ProgramOptions) -> Result<Self> {
+        Isa::check().map_err(|e| ExecutorError::InstructionSet(e.to_string()))?;
         let Variants { all, last, one } = Variants::new(graph, options.stage_of_engine())?;
         let mut weights = HashMap::new();
         let mut load = |plan: Plan| load(plan, &source, &mut weights).map(Arc::new);

@@ -121,13 +121,11 @@ pub enum Dot {
 impl Dot {
     /// The best one of this machine that the kernels may use.
     pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if Isa::detect() != Isa::Portable {
-            let wide =
-                std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vnni");
-            return if wide { Dot::Vnni } else { Dot::Avx2 };
+        match Isa::detect() {
+            Isa::Portable => Dot::Portable,
+            Isa::Avx2 => Dot::Avx2,
+            Isa::Avx512 | Isa::Amx => Dot::Vnni,
         }
-        Dot::Portable
     }
 
     /// Its name, for people.

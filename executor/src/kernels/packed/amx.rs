@@ -7,7 +7,7 @@
 use super::activations::Quantized;
 use super::block::Unpacked;
 use super::layout::{BLOCK, BLOCKS, GROUP, PANEL, QUAD, has_halves, has_minimums, unit};
-use super::{Packed, Target};
+use super::{Packed, TOGETHER, Target};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -95,36 +95,43 @@ pub(super) fn product(
     w: &Packed<'_>,
     panels: Range<usize>,
     target: Target<'_>,
-    unpacked: &mut Unpacked,
+    unpacked: &mut [Unpacked; TOGETHER],
 ) {
     assert!(allowed(), "the dispatcher chose this path for a machine with tiles");
     let halves = has_halves(w.encoding());
     let _tiles = Tiles::configure(&Config::new(if halves { BLOCK / 2 } else { BLOCK }));
+    let unit = unit(w.encoding());
     let mut sums = [const { Sums([[[0; PANEL]; TOKENS]; 2]) }; RING];
     let step = (CACHED / (2 * x.k().max(1)) / TOKENS * TOKENS).max(TOKENS);
     for start in (0..x.m()).step_by(step) {
         let tokens = start..x.m().min(start + step);
-        for panel in panels.clone() {
-            unpacked.fill(&w.layout, w.panel(panel), true);
-            let rows = PANEL.min(w.rows() - panel * PANEL);
+        let mut panel = panels.start;
+        while panel < panels.end {
+            let count = TOGETHER.min(panels.end - panel);
+            for (i, unpacked) in unpacked.iter_mut().enumerate().take(count) {
+                unpacked.fill(&w.layout, w.panel(panel + i), true);
+            }
+            let columns = (count * PANEL).min(w.rows() - panel * PANEL);
             for first in tokens.clone().step_by(TOKENS) {
-                let mut y = [[0.0; PANEL]; TOKENS];
-                // SAFETY: tiles are configured for these shapes, the panel is unpacked for rows of this length, and the
-                // features of AVX-512 come with tiles.
-                unsafe {
-                    match (halves, has_minimums(w.encoding())) {
-                        (false, false) => {
-                            tile::<false, false>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y)
+                // The tokens' codes stay in the first-level cache while the panels pass.
+                let mut y = [[[0.0; PANEL]; TOGETHER]; TOKENS];
+                for (i, unpacked) in unpacked.iter().enumerate().take(count) {
+                    // SAFETY: tiles are configured for these shapes, the panel is unpacked for rows of this length, and
+                    // the features of AVX-512 come with tiles.
+                    unsafe {
+                        match (halves, has_minimums(w.encoding())) {
+                            (false, false) => tile::<false, false>(x, first, unpacked, unit, &mut sums, &mut y, i),
+                            (false, true) => tile::<false, true>(x, first, unpacked, unit, &mut sums, &mut y, i),
+                            (true, false) => tile::<true, false>(x, first, unpacked, unit, &mut sums, &mut y, i),
+                            (true, true) => tile::<true, true>(x, first, unpacked, unit, &mut sums, &mut y, i),
                         }
-                        (false, true) => tile::<false, true>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y),
-                        (true, false) => tile::<true, false>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y),
-                        (true, true) => tile::<true, true>(x, first, unpacked, unit(w.encoding()), &mut sums, &mut y),
                     }
                 }
-                for (i, y) in y.iter().enumerate().take(tokens.end - first) {
-                    target.put(first + i, panel * PANEL, &y[..rows]);
+                for (t, y) in y.iter().enumerate().take(tokens.end - first) {
+                    target.put(first + t, panel * PANEL, &y.as_flattened()[..columns]);
                 }
             }
+            panel += count;
         }
     }
 }
@@ -221,14 +228,21 @@ macro_rules! each_token {
 /// Adds the sums of a group, by the scales of the tokens. A function of its own, so that the registers are left to the sums.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-fn end_group(x: &Quantized, first: usize, group: usize, sums: &[[f32; PANEL]; TOKENS], y: &mut [[f32; PANEL]; TOKENS]) {
+fn end_group(
+    x: &Quantized,
+    first: usize,
+    group: usize,
+    sums: &[[f32; PANEL]; TOKENS],
+    y: &mut [[[f32; PANEL]; TOGETHER]; TOKENS],
+    panel: usize,
+) {
     for (t, (y, sums)) in y.iter_mut().zip(sums).enumerate() {
         let scale = x.scale(first + t, group);
-        y.iter_mut().zip(sums).for_each(|(y, sum)| *y = sum.mul_add(scale, *y));
+        y[panel].iter_mut().zip(sums).for_each(|(y, sum)| *y = sum.mul_add(scale, *y));
     }
 }
 
-/// The outputs of 16 tokens from `first` on with one unpacked panel of signed codes.
+/// The outputs of 16 tokens from `first` on with one unpacked panel of signed codes, to place `panel` of `y`.
 ///
 /// # Safety
 /// The machine has the features, tiles are configured, and the panel has the blocks of the rows.
@@ -239,7 +253,8 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
     w: &Unpacked,
     unit: f32,
     sums: &mut [Sums; RING],
-    y: &mut [[f32; PANEL]; TOKENS],
+    y: &mut [[[f32; PANEL]; TOGETHER]; TOKENS],
+    panel: usize,
 ) {
     let halves = if HALVES { 2 } else { 1 };
     let codes = x.tile(first);
@@ -300,14 +315,14 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
                 unsafe { _mm512_storeu_ps(group[T].as_mut_ptr(), acc[T]) };
                 acc[T] = zero;
             });
-            end_group(x, first, part / (BLOCKS * halves), &group, y);
+            end_group(x, first, part / (BLOCKS * halves), &group, y, panel);
         }
     }
     for y in y {
         // SAFETY: sixteen numbers.
         unsafe {
-            let scaled = _mm512_mul_ps(_mm512_loadu_ps(y.as_ptr()), _mm512_set1_ps(unit));
-            _mm512_storeu_ps(y.as_mut_ptr(), scaled);
+            let scaled = _mm512_mul_ps(_mm512_loadu_ps(y[panel].as_ptr()), _mm512_set1_ps(unit));
+            _mm512_storeu_ps(y[panel].as_mut_ptr(), scaled);
         }
     }
 }

@@ -145,18 +145,21 @@ impl<'a> Target<'a> {
         let start = (m * self.stride + n).wrapping_add(self.column);
         // SAFETY: each panel belongs to one call at a time, and the part lives for this copy only.
         let part = unsafe { self.y.part(start..start + values.len()) };
-        // A whole panel is a few stores.
-        match (part.first_chunk_mut::<PANEL>(), values.first_chunk::<PANEL>()) {
-            (Some(part), Some(values)) => *part = *values,
-            _ => part.copy_from_slice(values),
-        }
+        // Whole panels are a few stores each.
+        let (part_panels, part_rest) = part.as_chunks_mut::<PANEL>();
+        let (panels, rest) = values.as_chunks::<PANEL>();
+        part_panels.iter_mut().zip(panels).for_each(|(part, values)| *part = *values);
+        part_rest.copy_from_slice(rest);
     }
 }
+
+/// Panels that tile kernels unpack at a time.
+const TOGETHER: usize = 4;
 
 /// Working memory of one thread. Grows to the largest product and is used again.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    unpacked: block::Unpacked,
+    unpacked: [block::Unpacked; TOGETHER],
     /// Codes of activations in 16 bits.
     wide: Vec<i16>,
 }
@@ -164,7 +167,7 @@ pub struct Scratch {
 impl Scratch {
     /// Memory for products of `m` rows with matrices of `k` columns, so that these allocate nothing.
     pub fn reserve(&mut self, m: usize, k: usize) {
-        self.unpacked.reserve(k);
+        self.unpacked.iter_mut().for_each(|unpacked| unpacked.reserve(k));
         self.wide.resize(self.wide.len().max(m.saturating_mul(k)), 0);
     }
 }
@@ -188,10 +191,10 @@ pub fn product(
         #[cfg(target_arch = "x86_64")]
         _ if x.tiled() => amx::product(x, w, panels, target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]
-        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked),
+        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked[0]),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::product(x, w, panels, target, &mut scratch.unpacked, &mut scratch.wide),
-        _ => block::product(x, w, panels, target, &mut scratch.unpacked),
+        Isa::Avx2 => avx2::product(x, w, panels, target, &mut scratch.unpacked[0], &mut scratch.wide),
+        _ => block::product(x, w, panels, target, &mut scratch.unpacked[0]),
     }
 }
 
