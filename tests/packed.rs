@@ -129,7 +129,10 @@ fn ready(mut child: Child) -> (Child, [u64; 3]) {
 /// The fields of a process's map of a packed file, in KiB.
 fn smaps(child: &Child) -> impl Fn(&str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/smaps", child.id())).unwrap();
-    let start = text.lines().position(|l| l.ends_with(".tallowpack")).expect("a packed file is mapped");
+    let start = text
+        .lines()
+        .position(|l| l.ends_with(".tallowpack"))
+        .unwrap_or_else(|| panic!("no packed file is mapped:\n{text}"));
     let lines: Vec<String> = text.lines().skip(start + 1).take(25).map(str::to_owned).collect();
     move |field| {
         let value = lines.iter().find_map(|l| l.strip_prefix(field)?.strip_prefix(':'));

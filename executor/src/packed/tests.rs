@@ -148,7 +148,7 @@ fn cold_warm_and_memory_give_the_same_bytes() {
     for report in [&alone, &cold, &warm] {
         assert_eq!((report.matrices, &report.warnings, &report.notes), (5, &vec![], &vec![]), "{report:?}");
     }
-    assert_eq!(files(&folder, "tmp"), [PathBuf::new(); 0], "no temporary file is left");
+    assert!(files(&folder, "tmp").is_empty(), "no temporary file is left");
     assert_eq!(files(&folder, "key").len(), 1);
 }
 

@@ -271,7 +271,7 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
                 // A hint: the codes of blocks that follow come from the second-level cache.
                 _mm_prefetch::<_MM_HINT_T0>(planes.wrapping_add(AHEAD * (2 * TOKENS * BLOCK) + line * QUAD));
             }
-            if part % 2 == 0 {
+            if part.is_multiple_of(2) {
                 multiply::<false>(planes, quads, before);
             } else {
                 multiply::<true>(planes, quads, before);

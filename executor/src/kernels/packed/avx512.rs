@@ -198,10 +198,10 @@ unsafe fn one_block<const E: u8>(
             let sum = if halves == 2 { *x.halves.get_unchecked(2 * b + half) } else { *x.sums.get_unchecked(b) };
             let mut above = _mm512_setzero_si512();
             let mut below = _mm512_set1_epi32(sum.wrapping_mul(offset));
-            for j in half * quads_of_half..(half + 1) * quads_of_half {
+            for (j, quad) in quads.iter().enumerate().skip(half * quads_of_half).take(quads_of_half) {
                 let of = |plane: *const i8| _mm512_set1_epi32(plane.add(4 * j).cast::<i32>().read_unaligned());
-                above = _mm512_dpbusd_epi32(above, quads[j], of(high));
-                below = _mm512_dpbusd_epi32(below, quads[j], of(low));
+                above = _mm512_dpbusd_epi32(above, *quad, of(high));
+                below = _mm512_dpbusd_epi32(below, *quad, of(low));
             }
             let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above), below);
             let (scale, minimum) = scales::<E>(block_head, head, b % BLOCKS, half);
