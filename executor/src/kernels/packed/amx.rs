@@ -1,22 +1,29 @@
 //! Tiles of 8-bit integers (AMX-INT8): products of several tokens.
 //!
-//! A panel is unpacked once; of each block, a tile of codes is multiplied by the tiles of both planes of 16 tokens. Tiles
-//! are written in assembly, since their intrinsics are not stable.
+//! A stretch of a panel, short enough for the first-level cache, is unpacked once, and the tiles of 16 tokens pass over it.
+//! A tile's product is the sum over one block: both bytes of the activations' codes lie in one row of the tile. Tiles are
+//! written in assembly, since their intrinsics are not stable.
 #![allow(unsafe_code, reason = "tile instructions take pointers, and the system is asked to allow them")]
 
-use super::activations::Quantized;
-use super::block::Unpacked;
-use super::layout::{BLOCK, BLOCKS, GROUP, PANEL, QUAD, has_halves, has_minimums, unit};
-use super::{Packed, TOGETHER, Target};
+use super::activations::{Codes, Quantized, TILE, TILES_FROM};
+use super::block::{Quads, Unpacked};
+use super::layout::{BLOCK, BLOCKS, PANEL, QUAD, has_halves, has_minimums, unit};
+use super::{Isa, Packed, Target};
 use std::arch::asm;
 use std::arch::x86_64::*;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Tokens of a tile.
-const TOKENS: usize = 16;
-/// Bytes of activations that stay in the second-level cache while panels pass over them.
-const CACHED: usize = 1 << 20;
+/// Tokens that share what stays in the second-level cache.
+const TOKENS: usize = 512;
+/// Bytes of those tokens' codes that stay there while panels pass over them.
+const CODES_CACHED: usize = 1 << 20;
+/// Panels times tiles of tokens whose outputs stay there.
+const OUTPUTS: usize = 512;
+/// Bytes of the codes of a block of one token.
+const CODES: usize = size_of::<Codes>();
+/// Blocks of a panel that stay in the first-level cache.
+const STRETCH: usize = 16;
 
 /// Whether the processor has the tiles and the system lets this process use them.
 pub(super) fn allowed() -> bool {
@@ -44,7 +51,7 @@ fn system_allows() -> bool {
     false
 }
 
-/// The shapes of the tiles: palette 1, sums in tiles 0 to 3, planes of activations in 4 and 5, codes in 6.
+/// The shapes of the tiles: palette 1, sums in tiles 0 to 2, activations in 4, codes of a panel in 6.
 #[repr(C, align(64))]
 struct Config {
     palette: u8,
@@ -55,21 +62,19 @@ struct Config {
 }
 
 impl Config {
-    /// For sums over `depth` columns.
+    /// For sums over `depth` bytes of codes.
     fn new(depth: usize) -> Self {
         let mut config = Config { palette: 1, start: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
-        for tile in 0..4 {
-            (config.row_bytes[tile], config.rows[tile]) = (QUAD as u16, TOKENS as u8);
+        for (tile, row_bytes, rows) in
+            [(0, QUAD, TILE), (1, QUAD, TILE), (2, QUAD, TILE), (4, depth, TILE), (6, QUAD, depth / 4)]
+        {
+            (config.row_bytes[tile], config.rows[tile]) = (row_bytes as u16, rows as u8);
         }
-        for tile in 4..6 {
-            (config.row_bytes[tile], config.rows[tile]) = (depth as u16, TOKENS as u8);
-        }
-        (config.row_bytes[6], config.rows[6]) = (QUAD as u16, depth as u8 / 4);
         config
     }
 }
 
-const _: () = assert!(size_of::<Config>() == 64);
+const _: () = assert!(size_of::<Config>() == 64 && OUTPUTS * TILE >= TOKENS);
 
 /// Tiles in use by this thread; released at the end, also by a panic.
 struct Tiles;
@@ -89,125 +94,153 @@ impl Drop for Tiles {
     }
 }
 
-/// As [`super::product`].
+/// The outputs of 16 tokens with one panel.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Outputs([[f32; PANEL]; TILE]);
+
+impl Outputs {
+    const NONE: Self = Self([[0.0; PANEL]; TILE]);
+}
+
+/// Makes room for what [`product`] needs with `m` tokens.
+pub(super) fn reserve(m: usize, outputs: &mut Vec<Outputs>) {
+    if m >= TILES_FROM && Isa::detect() == Isa::Amx {
+        outputs.resize(outputs.len().max(OUTPUTS), Outputs::NONE);
+    }
+}
+
+/// As [`super::product`]. `outputs` is room for sums.
 pub(super) fn product(
     x: &Quantized,
     w: &Packed<'_>,
     panels: Range<usize>,
     target: Target<'_>,
-    unpacked: &mut [Unpacked; TOGETHER],
+    unpacked: &mut Unpacked,
+    outputs: &mut Vec<Outputs>,
 ) {
     assert!(allowed(), "the dispatcher chose this path for a machine with tiles");
-    let halves = has_halves(w.encoding());
-    let _tiles = Tiles::configure(&Config::new(if halves { BLOCK / 2 } else { BLOCK }));
-    let unit = unit(w.encoding());
-    let mut sums = [const { Sums([[[0; PANEL]; TOKENS]; 2]) }; RING];
-    let step = (CACHED / (2 * x.k().max(1)) / TOKENS * TOKENS).max(TOKENS);
-    for start in (0..x.m()).step_by(step) {
-        let tokens = start..x.m().min(start + step);
-        let mut panel = panels.start;
-        while panel < panels.end {
-            let count = TOGETHER.min(panels.end - panel);
-            for (i, unpacked) in unpacked.iter_mut().enumerate().take(count) {
-                unpacked.fill(&w.layout, w.panel(panel + i), true);
+    let (halves, minimums) = (has_halves(w.encoding()), has_minimums(w.encoding()));
+    let _tiles = Tiles::configure(&Config::new(if halves { CODES / 2 } else { CODES }));
+    let blocks = x.k() / BLOCK;
+    for first in (0..x.m()).step_by(TOKENS) {
+        let tokens = first..x.m().min(first + TOKENS);
+        let tiles = tokens.len().div_ceil(TILE);
+        let together = OUTPUTS / tiles;
+        let long = (CODES_CACHED / (tiles * TILE * CODES) / BLOCKS * BLOCKS).max(BLOCKS);
+        for start in panels.clone().step_by(together) {
+            let some = start..panels.end.min(start + together);
+            if outputs.len() < some.len() * tiles {
+                outputs.resize(some.len() * tiles, Outputs::NONE);
             }
-            let columns = (count * PANEL).min(w.rows() - panel * PANEL);
-            for first in tokens.clone().step_by(TOKENS) {
-                // The tokens' codes stay in the first-level cache while the panels pass.
-                let mut y = [[[0.0; PANEL]; TOGETHER]; TOKENS];
-                for (i, unpacked) in unpacked.iter().enumerate().take(count) {
-                    // SAFETY: tiles are configured for these shapes, the panel is unpacked for rows of this length, and
-                    // the features of AVX-512 come with tiles.
-                    unsafe {
-                        match (halves, has_minimums(w.encoding())) {
-                            (false, false) => tile::<false, false>(x, first, unpacked, unit, &mut sums, &mut y, i),
-                            (false, true) => tile::<false, true>(x, first, unpacked, unit, &mut sums, &mut y, i),
-                            (true, false) => tile::<true, false>(x, first, unpacked, unit, &mut sums, &mut y, i),
-                            (true, true) => tile::<true, true>(x, first, unpacked, unit, &mut sums, &mut y, i),
+            for from in (0..blocks).step_by(long) {
+                let to = blocks.min(from + long);
+                for (panel, outputs) in some.clone().zip(outputs.chunks_exact_mut(tiles)) {
+                    for stretch in even_parts(from..to, STRETCH) {
+                        // Codes with minimums have no sign.
+                        unpacked.fill(&w.layout, w.panel(panel), stretch.clone(), !minimums);
+                        // SAFETY: tiles are configured for these shapes, the stretch is unpacked, the tiles' tokens have
+                        // memory, and the features of AVX-512 come with tiles.
+                        unsafe {
+                            match (halves, minimums) {
+                                (false, false) => passes::<false, false>(x, first, stretch, unpacked, outputs),
+                                (false, true) => passes::<false, true>(x, first, stretch, unpacked, outputs),
+                                (true, false) => passes::<true, false>(x, first, stretch, unpacked, outputs),
+                                (true, true) => passes::<true, true>(x, first, stretch, unpacked, outputs),
+                            }
                         }
                     }
                 }
-                for (t, y) in y.iter().enumerate().take(tokens.end - first) {
-                    target.put(first + t, panel * PANEL, &y.as_flattened()[..columns]);
+            }
+            let unit = unit(w.encoding());
+            for token in tokens.clone() {
+                let at = token - first;
+                for (panel, outputs) in some.clone().zip(outputs.chunks_exact(tiles)) {
+                    let y = outputs[at / TILE].0[at % TILE].map(|y| y * unit);
+                    target.put(token, panel * PANEL, &y[..PANEL.min(w.rows() - panel * PANEL)]);
                 }
             }
-            panel += count;
         }
     }
 }
 
-/// Blocks of activations that are asked for ahead.
-const AHEAD: usize = 3;
-/// Parts whose sums are kept.
-const RING: usize = 4;
-/// Parts from the products to the use of their sums, so that no store is waited for.
-const DELAY: usize = 3;
+/// Splits a range into parts of at most `most`, as even as they get.
+fn even_parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = range.len().div_ceil(most).max(1);
+    let at = move |part: usize| range.start + range.len() * part / parts;
+    (0..parts).map(move |part| at(part)..at(part + 1))
+}
 
-/// Sums of one block: of the high plane, then of the low one, by token and row.
+/// The sums of one block, by token and row.
 #[repr(C, align(64))]
-struct Sums([[[i32; PANEL]; TOKENS]; 2]);
+struct Sums([[i32; PANEL]; TILE]);
 
-/// Multiplies a block of codes by both planes, and stores the sums of the block before. Blocks alternate between two pairs
-/// of tiles: a store waits for its products, so that it comes late, when the next products are under way.
+/// Multiplies a block into tile `NOW`, and stores the sums of the block before it, in tile `BEFORE`: a store waits for its
+/// product, so that it comes late, when the next one is under way.
 ///
 /// # Safety
-/// Tiles are configured; the codes, and the 16 rows of both planes, are readable.
+/// Tiles are configured; the codes of 16 tokens and of the panel are readable, and `before` has room for a tile.
 #[inline(always)]
-unsafe fn multiply<const ODD: bool>(planes: *const i8, codes: *const u8, before: &mut Sums) {
+unsafe fn multiply<const NOW: u8, const BEFORE: u8, const MINIMUMS: bool>(
+    tokens: *const i8,
+    codes: *const u8,
+    before: *mut Sums,
+) {
     macro_rules! block {
-        ($a:literal, $b:literal, $before_a:literal, $before_b:literal) => {
+        ($product:literal, $now:literal, $before:literal) => {
             asm!(
-                concat!("tilezero tmm", $a),
-                concat!("tilezero tmm", $b),
-                "tileloadd tmm6, [{codes} + 1*{quad}]",
-                "tileloadd tmm4, [{planes} + 1*{row}]",
-                concat!("tdpbssd tmm", $a, ", tmm4, tmm6"),
-                "tileloadd tmm5, [{planes} + 1*{row} + 512]",
-                concat!("tdpbssd tmm", $b, ", tmm5, tmm6"),
-                concat!("tilestored [{before} + 1*{quad}], tmm", $before_a),
-                concat!("tilestored [{before} + 1*{quad} + 1024], tmm", $before_b),
+                concat!("tilezero tmm", $now),
+                "tileloadd tmm4, [{tokens} + 1*{line}]",
+                "tileloadd tmm6, [{codes} + 1*{line}]",
+                concat!($product, " tmm", $now, ", tmm4, tmm6"),
+                concat!("tilestored [{before} + 1*{line}], tmm", $before),
+                tokens = in(reg) tokens,
                 codes = in(reg) codes,
-                planes = in(reg) planes,
-                before = in(reg) &raw mut *before,
-                quad = in(reg) QUAD,
-                row = in(reg) BLOCK,
+                before = in(reg) before,
+                line = in(reg) QUAD,
                 options(nostack, preserves_flags),
             )
         };
     }
-    // SAFETY: the caller's promise; `before` has room for two tiles.
+    // SAFETY: the caller's promise.
     unsafe {
-        if ODD {
-            block!("2", "3", "0", "1");
-        } else {
-            block!("0", "1", "2", "3");
+        match (NOW, BEFORE, MINIMUMS) {
+            (0, _, false) => block!("tdpbssd", "0", "1"),
+            (1, 0, false) => block!("tdpbssd", "1", "0"),
+            (1, _, false) => block!("tdpbssd", "1", "2"),
+            (_, 0, false) => block!("tdpbssd", "2", "0"),
+            (_, _, false) => block!("tdpbssd", "2", "1"),
+            (0, _, true) => block!("tdpbsud", "0", "1"),
+            (1, 0, true) => block!("tdpbsud", "1", "0"),
+            (1, _, true) => block!("tdpbsud", "1", "2"),
+            (_, 0, true) => block!("tdpbsud", "2", "0"),
+            (_, _, true) => block!("tdpbsud", "2", "1"),
         }
     }
 }
 
-/// Stores the sums of the last block, which used the odd pair of tiles or the even one.
+/// Stores a tile.
 ///
 /// # Safety
-/// Tiles are configured.
+/// Tiles are configured, and `out` has room for one.
 #[inline(always)]
-unsafe fn store_last(odd: bool, out: &mut Sums) {
+unsafe fn store_last(odd: bool, out: *mut Sums) {
     macro_rules! store {
-        ($a:literal, $b:literal) => {
+        ($tile:literal) => {
             asm!(
-                concat!("tilestored [{out} + 1*{quad}], tmm", $a),
-                concat!("tilestored [{out} + 1*{quad} + 1024], tmm", $b),
-                out = in(reg) &raw mut *out,
-                quad = in(reg) QUAD,
+                concat!("tilestored [{out} + 1*{line}], tmm", $tile),
+                out = in(reg) out,
+                line = in(reg) QUAD,
                 options(nostack, preserves_flags),
             )
         };
     }
-    // SAFETY: the caller's promise; `out` has room for two tiles.
+    // SAFETY: the caller's promise.
     unsafe {
         if odd {
-            store!("2", "3");
+            store!("1");
         } else {
-            store!("0", "1");
+            store!("0");
         }
     }
 }
@@ -225,106 +258,127 @@ macro_rules! each_token {
     };
 }
 
-/// Adds the sums of a group, by the scales of the tokens. A function of its own, so that the registers are left to the sums.
-#[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-fn end_group(
-    x: &Quantized,
-    first: usize,
-    group: usize,
-    sums: &[[f32; PANEL]; TOKENS],
-    y: &mut [[[f32; PANEL]; TOGETHER]; TOKENS],
-    panel: usize,
-) {
-    for (t, (y, sums)) in y.iter_mut().zip(sums).enumerate() {
-        let scale = x.scale(first + t, group);
-        y[panel].iter_mut().zip(sums).for_each(|(y, sum)| *y = sum.mul_add(scale, *y));
-    }
-}
-
-/// The outputs of 16 tokens from `first` on with one unpacked panel of signed codes, to place `panel` of `y`.
+/// Adds the products of one unpacked stretch of a panel with the tokens from `first` on to `outputs`, a tile of tokens
+/// each, which begin with the first stretch.
+///
+/// Sums are used two parts after their product, from one tile of tokens into the next, so that neither waits for the
+/// other. Even parts use tile 0 and odd ones tile 1, but the first part of each tile of tokens tile 2, since the part
+/// before it may be of either kind.
 ///
 /// # Safety
-/// The machine has the features, tiles are configured, and the panel has the blocks of the rows.
+/// The machine has the features, tiles are configured, the stretch has been unpacked, and `x` has the tiles of tokens.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
+unsafe fn passes<const HALVES: bool, const MINIMUMS: bool>(
     x: &Quantized,
     first: usize,
+    stretch: Range<usize>,
     w: &Unpacked,
-    unit: f32,
-    sums: &mut [Sums; RING],
-    y: &mut [[[f32; PANEL]; TOGETHER]; TOKENS],
-    panel: usize,
+    outputs: &mut [Outputs],
 ) {
     let halves = if HALVES { 2 } else { 1 };
-    let codes = x.tile(first);
-    let parts = x.k() / BLOCK * halves;
-    // Products of part `p`; the sums of part `p - 1` are stored.
-    let start = |part: usize, sums: &mut [Sums; RING]| {
-        let (b, half) = (part / halves, part % halves);
-        let quads = w.codes[b].0.as_ptr().cast::<u8>().wrapping_add(half * (4 * QUAD));
-        let before = &mut sums[part.wrapping_sub(1) % RING];
-        // SAFETY: the block's codes and columns are there.
-        unsafe {
-            let planes = codes.as_ptr().add(b * (2 * TOKENS * BLOCK) + half * (BLOCK / 2));
-            for line in 0..2 * TOKENS * BLOCK / QUAD {
-                // A hint: the codes of blocks that follow come from the second-level cache.
-                _mm_prefetch::<_MM_HINT_T0>(planes.wrapping_add(AHEAD * (2 * TOKENS * BLOCK) + line * QUAD));
-            }
-            if part.is_multiple_of(2) {
-                multiply::<false>(planes, quads, before);
-            } else {
-                multiply::<true>(planes, quads, before);
-            }
-        }
-    };
-    let zero = _mm512_setzero_ps();
-    let mut acc = [zero; TOKENS];
-    for part in 0..parts + DELAY {
-        if part < parts {
-            start(part, sums);
-        } else if part == parts && parts > 0 {
-            // SAFETY: tiles are configured.
-            unsafe { store_last((part - 1) % 2 == 1, &mut sums[(part - 1) % RING]) };
-        }
-        // The sums of an earlier part are there by now.
-        let Some(part) = part.checked_sub(DELAY) else { continue };
-        let b = part / halves;
-        let Sums([above, below]) = &sums[part % RING];
-        // SAFETY: sixteen numbers each.
-        let (scale, minimum) = unsafe {
-            let half = part % halves;
-            (_mm512_loadu_ps(w.scales[b][half].as_ptr()), _mm512_loadu_ps(w.minimums[b][half].as_ptr()))
-        };
-        each_token!(|T| {
-            // SAFETY: sixteen numbers each.
-            let (above, below) =
-                unsafe { (_mm512_load_si512(above[T].as_ptr().cast()), _mm512_load_si512(below[T].as_ptr().cast())) };
-            let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above), below);
-            acc[T] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, acc[T]);
-            if MINIMUMS {
-                let sum = x.sum::<HALVES>(first + T, part);
-                acc[T] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_set1_epi32(sum)), minimum, acc[T]);
-            }
-        });
-        let end_of_group = part + 1 == parts || (part + 1) % (BLOCKS * halves) == 0;
-        if end_of_group {
-            let mut group = [[0.0; PANEL]; TOKENS];
-            each_token!(|T| {
-                // SAFETY: sixteen numbers.
-                unsafe { _mm512_storeu_ps(group[T].as_mut_ptr(), acc[T]) };
-                acc[T] = zero;
-            });
-            end_group(x, first, part / (BLOCKS * halves), &group, y, panel);
-        }
-    }
-    for y in y {
-        // SAFETY: sixteen numbers.
-        unsafe {
-            let scaled = _mm512_mul_ps(_mm512_loadu_ps(y[panel].as_ptr()), _mm512_set1_ps(unit));
-            _mm512_storeu_ps(y[panel].as_mut_ptr(), scaled);
-        }
-    }
-}
+    let parts = stretch.len() * halves;
+    assert!(parts >= 2, "rows that are shorter do not come in tiles");
+    let fresh = stretch.start == 0;
+    let mut ring = [const { Sums([[0; PANEL]; TILE]) }; 3];
+    let ring = ring.as_mut_ptr();
+    let quads = w.codes.as_ptr().cast::<u8>();
+    let (scales, minimums) = (w.scales.as_ptr(), w.minimums.as_ptr());
+    let mut acc = [_mm512_setzero_ps(); TILE];
 
-const _: () = assert!(GROUP == BLOCKS * BLOCK);
+    let tile = x.tile(first);
+    let mut codes = tile.codes[stretch.start..].as_ptr().cast::<i8>();
+    // Those of the sums that are used.
+    let mut dx = tile.scales[stretch.start..].as_ptr();
+    let mut weights = tile.weights[stretch.start..].as_ptr();
+    let blocks = x.k() / BLOCK;
+    let mut output = outputs.as_mut_ptr();
+
+    macro_rules! multiply {
+        ($now:literal, $before:literal, $part:expr, $slot:expr) => {
+            // SAFETY: the part is one of the stretch and of the tile of tokens, the slot one of the ring.
+            unsafe {
+                let (b, half) = ($part / halves, $part % halves);
+                let codes = codes.add(b * TILE * CODES + half * (CODES / 2));
+                let quads = quads.add($part * (size_of::<Quads>() / halves));
+                multiply::<$now, $before, MINIMUMS>(codes, quads, ring.add($slot));
+            }
+        };
+    }
+    macro_rules! add {
+        ($part:expr, $slot:expr) => {{
+            let (b, half) = ($part / halves, $part % halves);
+            // SAFETY: the part is one of the stretch and of the tile of tokens, the slot one of the ring.
+            unsafe {
+                let scale = _mm512_loadu_ps((*scales.add(b))[half].as_ptr());
+                let minimum = _mm512_loadu_ps((*minimums.add(b))[half].as_ptr());
+                let dx = (*dx.add(b)).as_ptr();
+                let weight = (*weights.add(b))[if HALVES { half } else { 2 }].as_ptr();
+                let sums = (*ring.add($slot)).0.as_ptr().cast::<i32>();
+                each_token!(|T| {
+                    let sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums.add(T * PANEL).cast()));
+                    acc[T] = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(*dx.add(T))), acc[T]);
+                    if MINIMUMS {
+                        acc[T] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(*weight.add(T)), acc[T]);
+                    }
+                });
+            }
+        }};
+    }
+    macro_rules! store {
+        () => {
+            each_token!(|T| {
+                // SAFETY: sixteen numbers of the output that the sums belong to.
+                unsafe { _mm512_store_ps((*output).0[T].as_mut_ptr(), acc[T]) };
+            });
+        };
+    }
+
+    // The first part waits apart: the last one of the tile before is used after it.
+    let slot = |part: usize| if part == 0 { 2 } else { part % 2 };
+    let last = parts - 1;
+    for tile in 0..outputs.len() {
+        if last.is_multiple_of(2) {
+            multiply!(2, 0, 0, 0);
+        } else {
+            multiply!(2, 1, 0, 1);
+        }
+        if tile > 0 {
+            add!(last - 1, slot(last - 1));
+        }
+        multiply!(1, 2, 1, 2);
+        if tile > 0 {
+            add!(last, slot(last));
+            store!();
+            output = output.wrapping_add(1);
+            dx = dx.wrapping_add(blocks);
+            weights = weights.wrapping_add(blocks);
+        }
+        each_token!(|T| {
+            // SAFETY: sixteen numbers.
+            acc[T] = if fresh { _mm512_setzero_ps() } else { unsafe { _mm512_load_ps((*output).0[T].as_ptr()) } };
+        });
+        let mut part = 2;
+        if part <= last {
+            multiply!(0, 1, 2, 1);
+            add!(0, 2);
+            part = 3;
+        }
+        while part < last {
+            multiply!(1, 0, part, 0);
+            add!(part - 2, 1);
+            multiply!(0, 1, part + 1, 1);
+            add!(part - 1, 0);
+            part += 2;
+        }
+        if part == last {
+            multiply!(1, 0, part, 0);
+            add!(part - 2, 1);
+        }
+        codes = codes.wrapping_add(blocks * TILE * CODES);
+    }
+    // SAFETY: tiles are configured, and the slot is one of the ring.
+    unsafe { store_last(!last.is_multiple_of(2), ring.add(slot(last))) };
+    add!(last - 1, slot(last - 1));
+    add!(last, slot(last));
+    store!();
+}

@@ -1,12 +1,12 @@
-//! AVX-512 with VNNI: products of unsigned codes with signed planes.
+//! AVX-512 with VNNI: products of unsigned codes with the signed bytes of activations.
 //!
 //! One token: codes are unpacked in registers, several panels at a time, so that memory is read in several streams.
 //! Several tokens: a panel is unpacked once into the cache, and tiles of tokens run over it.
 #![allow(unsafe_code, reason = "vector loads and stores take pointers")]
 
 use super::activations::{Quantized, Row};
-use super::block::Unpacked;
-use super::layout::{BLOCK, BLOCKS, GROUP, HEAD, PANEL, QUAD, has_halves, has_minimums, offset, unit};
+use super::block::{Unpacked, excess};
+use super::layout::{BLOCK, BLOCKS, GROUP, HEAD, PANEL, QUAD, factor, has_halves, has_minimums, unit};
 use super::{Isa, Packed, Target};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use tallow_format::Encoding;
 /// Panels that one token runs over at once.
 const STREAMS: usize = 4;
 /// Tokens that run over an unpacked panel at once.
-const TOKENS: usize = 4;
+const TOKENS: usize = 8;
 /// How far ahead memory is asked for, in bytes.
 const AHEAD: usize = 2048;
 
@@ -45,7 +45,7 @@ pub(super) fn product(
         return;
     }
     for panel in panels {
-        unpacked.fill(&w.layout, w.panel(panel), false);
+        unpacked.fill(&w.layout, w.panel(panel), 0..x.k() / BLOCK, false);
         let rows = PANEL.min(w.rows() - panel * PANEL);
         for first in (0..x.m()).step_by(TOKENS) {
             let count = TOKENS.min(x.m() - first);
@@ -120,21 +120,16 @@ unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, f
     let starts: [*const u8; P] = std::array::from_fn(|p| w.panel(first + p).as_ptr());
     let mut y = [_mm512_setzero_ps(); P];
     let blocks = layout.k / BLOCK;
-    for (g, &scale) in x.scales.iter().enumerate() {
-        let mut acc = [_mm512_setzero_ps(); P];
-        let range = g * BLOCKS..blocks.min((g + 1) * BLOCKS);
-        // SAFETY: offsets of the layout lie inside each panel, those of the activations inside the row.
+    for g in 0..blocks.div_ceil(BLOCKS) {
+        // SAFETY: offsets of the layout lie inside each panel, and the row has the blocks.
         unsafe {
             let heads: [Head; P] = std::array::from_fn(|p| Head::load::<E>(starts[p].add(layout.head_at(g * BLOCKS))));
-            for b in range {
+            for b in g * BLOCKS..blocks.min((g + 1) * BLOCKS) {
                 let at = layout.codes_at(b);
                 for p in 0..P {
-                    one_block::<E>(x, b, starts[p].add(at), starts[p].add(layout.head_at(b)), &heads[p], &mut acc[p]);
+                    one_block::<E>(x, b, starts[p].add(at), starts[p].add(layout.head_at(b)), &heads[p], &mut y[p]);
                 }
             }
-        }
-        for p in 0..P {
-            y[p] = _mm512_fmadd_ps(acc[p], _mm512_set1_ps(scale), y[p]);
         }
     }
     for (p, y) in y.into_iter().enumerate() {
@@ -188,28 +183,47 @@ unsafe fn one_block<const E: u8>(
     let encoding = encoding_of(E);
     let halves = if has_halves(encoding) { 2 } else { 1 };
     let quads_of_half = 8 / halves;
-    let offset = -i32::from(offset(encoding));
     // SAFETY: the caller's promise.
     unsafe {
         ask(codes, block_bytes(E));
         let quads = quads::<E>(codes);
-        let (high, low) = (x.high.as_ptr().add(b * BLOCK), x.low.as_ptr().add(b * BLOCK));
+        let x_codes = x.codes.as_ptr().add(b).cast::<i8>();
+        let dx = *x.scales.get_unchecked(b);
+        let [one, two] = *x.sums.get_unchecked(b);
         for half in 0..halves {
-            let sum = if halves == 2 { *x.halves.get_unchecked(2 * b + half) } else { *x.sums.get_unchecked(b) };
-            let mut above = _mm512_setzero_si512();
-            let mut below = _mm512_set1_epi32(sum.wrapping_mul(offset));
+            let sum = if halves == 1 { one + two } else { [one, two][half] };
+            let mut high = _mm512_setzero_si512();
+            let mut low = _mm512_set1_epi32(-excess(encoding, sum));
             for (j, quad) in quads.iter().enumerate().skip(half * quads_of_half).take(quads_of_half) {
-                let of = |plane: *const i8| _mm512_set1_epi32(plane.add(4 * j).cast::<i32>().read_unaligned());
-                above = _mm512_dpbusd_epi32(above, *quad, of(high));
-                below = _mm512_dpbusd_epi32(below, *quad, of(low));
+                let of = |plane: usize| {
+                    let at = x_codes.add(j / 4 * BLOCK + plane * (BLOCK / 2) + j % 4 * 4);
+                    _mm512_set1_epi32(at.cast::<i32>().read_unaligned())
+                };
+                high = _mm512_dpbusd_epi32(high, *quad, of(0));
+                low = _mm512_dpbusd_epi32(low, sixteenth::<E>(*quad), of(1));
             }
-            let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above), below);
+            let shift = const { factor(encoding_of(E)).trailing_zeros() };
+            let total = _mm512_add_epi32(_mm512_sll_epi32(high, _mm_cvtsi32_si128(shift as i32)), low);
             let (scale, minimum) = scales::<E>(block_head, head, b % BLOCKS, half);
+            let scale = _mm512_mul_ps(scale, _mm512_set1_ps(dx));
             *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, *acc);
             if has_minimums(encoding) {
-                *acc = _mm512_fmadd_ps(_mm512_set1_ps(sum as f32), minimum, *acc);
+                *acc = _mm512_fmadd_ps(minimum, _mm512_set1_ps(sum as f32 * dx), *acc);
             }
         }
+    }
+}
+
+/// Codes times [`factor`], over 16, rounded to nearest.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+fn sixteenth<const E: u8>(codes: __m512i) -> __m512i {
+    let half = |v: __m512i| _mm512_avg_epu8(v, _mm512_setzero_si512());
+    match E {
+        Q8 => half(_mm512_and_si512(_mm512_srli_epi16::<3>(codes), _mm512_set1_epi8(31))),
+        Q6K => half(_mm512_and_si512(_mm512_srli_epi16::<1>(codes), _mm512_set1_epi8(127))),
+        Q5K => half(codes),
+        _ => codes,
     }
 }
 
@@ -310,7 +324,7 @@ unsafe fn quads<const E: u8>(at: *const u8) -> [__m512i; 8] {
     quads
 }
 
-/// Scale and negated minimum of a half (or of the whole) of block `j` of a group.
+/// Scale, and negated minimum over 16 / [`factor`], of a half (or of the whole) of block `j` of a group.
 ///
 /// # Safety
 /// The head of the block (`q8`, `q4`) or of its super-block is readable there.
@@ -331,7 +345,8 @@ unsafe fn scales<const E: u8>(at: *const u8, head: &Head, j: usize, half: usize)
             }
             Q4K | Q5K => {
                 let minimum = _mm512_mul_ps(head.dmin, unsigned(small(8 + j)));
-                (_mm512_mul_ps(head.d, unsigned(small(j))), negated(minimum))
+                let part = _mm512_set1_ps(f32::from(factor(encoding_of(E))) * -0.0625);
+                (_mm512_mul_ps(head.d, unsigned(small(j))), _mm512_mul_ps(minimum, part))
             }
             Q2K => {
                 let both = small(2 * j + half);
@@ -359,47 +374,47 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
     y: &mut [[f32; PANEL]; TOKENS],
 ) {
     let halves = if HALVES { 2 } else { 1 };
-    let quads_of_half = 8 / halves;
-    let offset = -i32::from(offset(encoding));
-    let blocks = tokens[0].high.len() / BLOCK;
+    let blocks = tokens[0].scales.len();
     let mut out = [_mm512_setzero_ps(); TOKENS];
-    for g in 0..tokens[0].scales.len() {
-        let mut acc = [_mm512_setzero_ps(); TOKENS];
-        for b in g * BLOCKS..blocks.min((g + 1) * BLOCKS) {
-            for half in 0..halves {
-                let sums: [i32; TOKENS] =
-                    std::array::from_fn(|t| if HALVES { tokens[t].halves[2 * b + half] } else { tokens[t].sums[b] });
-                let mut above = [_mm512_setzero_si512(); TOKENS];
-                let mut below = sums.map(|sum| _mm512_set1_epi32(sum.wrapping_mul(offset)));
-                for j in half * quads_of_half..(half + 1) * quads_of_half {
-                    // SAFETY: the block's quads and the tokens' codes are there.
-                    unsafe {
-                        let quad = _mm512_load_si512(w.codes.get_unchecked(b).0[j].as_ptr().cast());
+    for b in 0..blocks {
+        for half in 0..halves {
+            let sums: [i32; TOKENS] = std::array::from_fn(|t| {
+                let [one, two] = tokens[t].sums[b];
+                if HALVES { [one, two][half] } else { one + two }
+            });
+            let mut high = [_mm512_setzero_si512(); TOKENS];
+            let mut low = sums.map(|sum| _mm512_set1_epi32(-excess(encoding, sum)));
+            let parts = if HALVES { half..half + 1 } else { 0..2 };
+            for part in parts {
+                // SAFETY: the block's quads are there, and the tokens' codes.
+                unsafe {
+                    let quads = &w.codes.get_unchecked(b).0[part];
+                    for j in 0..4 {
+                        let quad = |plane: usize| _mm512_load_si512(quads[plane][j].as_ptr().cast());
+                        let (above, below) = (quad(0), quad(1));
                         for t in 0..TOKENS {
-                            let of = |plane: &[i8]| {
-                                let at = plane.as_ptr().add(b * BLOCK + 4 * j).cast::<i32>();
-                                _mm512_set1_epi32(at.read_unaligned())
+                            let of = |plane: usize| {
+                                let codes = tokens[t].codes.as_ptr().add(b).cast::<i8>();
+                                let at = codes.add(part * BLOCK + plane * (BLOCK / 2) + j * 4);
+                                _mm512_set1_epi32(at.cast::<i32>().read_unaligned())
                             };
-                            above[t] = _mm512_dpbusd_epi32(above[t], quad, of(tokens[t].high));
-                            below[t] = _mm512_dpbusd_epi32(below[t], quad, of(tokens[t].low));
+                            high[t] = _mm512_dpbusd_epi32(high[t], above, of(0));
+                            low[t] = _mm512_dpbusd_epi32(low[t], below, of(1));
                         }
                     }
                 }
-                // SAFETY: sixteen numbers each.
-                let scale = unsafe { _mm512_loadu_ps(w.scales[b][half].as_ptr()) };
-                for t in 0..TOKENS {
-                    let total = _mm512_add_epi32(_mm512_slli_epi32::<8>(above[t]), below[t]);
-                    acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), scale, acc[t]);
-                    if MINIMUMS {
-                        // SAFETY: sixteen numbers.
-                        let minimum = unsafe { _mm512_loadu_ps(w.minimums[b][half].as_ptr()) };
-                        acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(sums[t] as f32), minimum, acc[t]);
-                    }
+            }
+            // SAFETY: sixteen numbers each.
+            let (scale, minimum) =
+                unsafe { (_mm512_loadu_ps(w.scales[b][half].as_ptr()), _mm512_loadu_ps(w.minimums[b][half].as_ptr())) };
+            for t in 0..TOKENS {
+                let dx = tokens[t].scales[b];
+                let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(high[t], low[t]));
+                out[t] = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(dx)), out[t]);
+                if MINIMUMS {
+                    out[t] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(sums[t] as f32 * dx), out[t]);
                 }
             }
-        }
-        for t in 0..TOKENS {
-            out[t] = _mm512_fmadd_ps(acc[t], _mm512_set1_ps(tokens[t].scales[g]), out[t]);
         }
     }
     for (out, y) in out.into_iter().zip(y) {

@@ -2,183 +2,192 @@
 
 use super::super::cpu::multiversion;
 use super::activations::{Quantized, Row};
-use super::layout::{BLOCK, BLOCKS, GROUP, Layout, PANEL, QUAD, has_halves, has_minimums, offset, unit};
+use super::layout::{BLOCK, BLOCKS, GROUP, Layout, PANEL, QUAD, factor, has_halves, has_minimums, offset, unit};
 use super::{Packed, Target};
 use half::f16;
 use std::ops::Range;
 use tallow_format::Encoding;
 
-/// One panel with a byte a code and `f32` scales, in the order of blocks.
+/// Blocks of one panel with a byte a code and `f32` scales.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
-    /// Codes with their sign: eight quads a block.
     pub(super) codes: Vec<Quads>,
     /// Scales of the halves of a block; the second is unused where a block has one.
-    pub(super) scales: Vec<[[f32; PANEL]; 2]>,
-    /// Minimums, negated.
-    pub(super) minimums: Vec<[[f32; PANEL]; 2]>,
+    pub(super) scales: Vec<Scales>,
+    /// Minimums, negated, over 16 / [`factor`].
+    pub(super) minimums: Vec<Scales>,
 }
 
-/// The codes of a block: `[quad][row · 4 + k mod 4]`.
+/// The codes of a block, by half: four quads of codes times [`factor`], which meet the high bytes of activations, then
+/// four of a sixteenth of that, rounded to nearest, which meet the low ones. A quad is `[row · 4 + k mod 4]`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Quads(pub(super) [[u8; QUAD]; 8]);
+pub(super) struct Quads(pub(super) [[[[u8; QUAD]; 4]; 2]; 2]);
+
+/// Scales of the halves of a block, by row.
+pub(super) type Scales = [[f32; PANEL]; 2];
 
 impl Unpacked {
-    /// Makes room for rows of `k`.
-    pub(super) fn reserve(&mut self, k: usize) {
-        let blocks = k / BLOCK;
+    /// Makes room for so many columns.
+    pub(super) fn reserve(&mut self, columns: usize) {
+        let blocks = columns / BLOCK;
         if self.codes.len() < blocks {
-            self.codes.resize(blocks, Quads([[0; QUAD]; 8]));
+            self.codes.resize(blocks, Quads([[[[0; QUAD]; 4]; 2]; 2]));
             self.scales.resize(blocks, [[0.0; PANEL]; 2]);
             self.minimums.resize(blocks, [[0.0; PANEL]; 2]);
         }
     }
 
-    /// Unpacks a panel. Codes get their sign, `signed`, or stay as they are packed.
-    pub(super) fn fill(&mut self, layout: &Layout, panel: &[u8], signed: bool) {
-        self.reserve(layout.k);
+    /// Unpacks blocks of a panel. Codes get their sign, `signed`, or keep the offset that they are packed with.
+    pub(super) fn fill(&mut self, layout: &Layout, panel: &[u8], blocks: Range<usize>, signed: bool) {
+        self.reserve(blocks.len() * BLOCK);
         let offset = if signed { offset(layout.encoding) } else { 0 };
-        let (codes, scales, minimums) = (&mut self.codes, &mut self.scales, &mut self.minimums);
         match layout.encoding {
-            Encoding::Q8 => unpack_q8(layout, panel, offset, codes, scales),
-            Encoding::Q4 => unpack_q4(layout, panel, offset, codes, scales),
-            Encoding::Q2K => unpack_q2k(layout, panel, offset, codes, scales, minimums),
-            Encoding::Q3K => unpack_q3k(layout, panel, offset, codes, scales),
-            Encoding::Q4K => unpack_q4k(layout, panel, offset, codes, scales, minimums),
-            Encoding::Q5K => unpack_q5k(layout, panel, offset, codes, scales, minimums),
-            Encoding::Q6K => unpack_q6k(layout, panel, offset, codes, scales),
+            Encoding::Q8 => unpack_q8(layout, panel, blocks, offset, self),
+            Encoding::Q4 => unpack_q4(layout, panel, blocks, offset, self),
+            Encoding::Q2K => unpack_q2k(layout, panel, blocks, offset, self),
+            Encoding::Q3K => unpack_q3k(layout, panel, blocks, offset, self),
+            Encoding::Q4K => unpack_q4k(layout, panel, blocks, offset, self),
+            Encoding::Q5K => unpack_q5k(layout, panel, blocks, offset, self),
+            Encoding::Q6K => unpack_q6k(layout, panel, blocks, offset, self),
             // Not packed.
             Encoding::U32 | Encoding::U16 | Encoding::Ternary => {}
         }
     }
 }
 
-/// Scales of the halves of a block, by row.
-type Scales = [[f32; PANEL]; 2];
+/// [`factor`] by encoding.
+const Q8: u8 = factor(Encoding::Q8);
+const Q4: u8 = factor(Encoding::Q4);
+const Q5K: u8 = factor(Encoding::Q5K);
+const Q6K: u8 = factor(Encoding::Q6K);
+const Q3K: u8 = factor(Encoding::Q3K);
+const Q2K: u8 = factor(Encoding::Q2K);
 
 multiversion! {
-    fn unpack_q8(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
-        each_block(layout, panel, |b, from, head| {
-            for (to, from) in codes[b].0.iter_mut().zip(from) {
-                fill(to, |i| from[i].wrapping_sub(offset));
+    fn unpack_q8(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |_, from, head, to| {
+            for j in 0..8 {
+                fill::<Q8>(to.codes, j, offset, |i| from[j][i]);
             }
-            words(head, &mut scales[b][0]);
+            words(head, &mut to.scales[0]);
         });
     }
 }
 
 multiversion! {
-    fn unpack_q4(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
-        each_block(layout, panel, |b, from, head| {
-            nibbles(from, |_, _| 0, offset, &mut codes[b]);
-            words(head, &mut scales[b][0]);
+    fn unpack_q4(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |_, from, head, to| {
+            nibbles::<Q4>(from, |_, _| 0, offset, to.codes);
+            words(head, &mut to.scales[0]);
         });
     }
 }
 
 multiversion! {
-    fn unpack_q4k(
-        layout: &Layout,
-        panel: &[u8],
-        offset: u8,
-        codes: &mut [Quads],
-        scales: &mut [Scales],
-        minimums: &mut [Scales],
-    ) {
-        each_block(layout, panel, |b, from, head| {
-            nibbles(from, |_, _| 0, offset, &mut codes[b]);
-            with_minimums(head, b % BLOCKS, &mut scales[b], &mut minimums[b]);
+    fn unpack_q4k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |b, from, head, to| {
+            nibbles::<Q4>(from, |_, _| 0, offset, to.codes);
+            with_minimums::<Q4>(head, b % BLOCKS, to);
         });
     }
 }
 
 multiversion! {
-    fn unpack_q5k(
-        layout: &Layout,
-        panel: &[u8],
-        offset: u8,
-        codes: &mut [Quads],
-        scales: &mut [Scales],
-        minimums: &mut [Scales],
-    ) {
-        each_block(layout, panel, |b, from, head| {
-            nibbles(from, |j, i| (from[4][i] >> j & 1) << 4, offset, &mut codes[b]);
-            with_minimums(head, b % BLOCKS, &mut scales[b], &mut minimums[b]);
+    fn unpack_q5k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |b, from, head, to| {
+            nibbles::<Q5K>(from, |j, i| (from[4][i] >> j & 1) << 4, offset, to.codes);
+            with_minimums::<Q5K>(head, b % BLOCKS, to);
         });
     }
 }
 
 multiversion! {
-    fn unpack_q6k(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
-        each_block(layout, panel, |b, from, head| {
-            nibbles(from, |j, i| pair(&from[4 + j / 4], j, i) << 4, offset, &mut codes[b]);
-            signed_scales(head, b % BLOCKS, &mut scales[b]);
+    fn unpack_q6k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |b, from, head, to| {
+            nibbles::<Q6K>(from, |j, i| pair(&from[4 + j / 4], j, i) << 4, offset, to.codes);
+            signed_scales(head, b % BLOCKS, to.scales);
         });
     }
 }
 
 multiversion! {
-    fn unpack_q3k(layout: &Layout, panel: &[u8], offset: u8, codes: &mut [Quads], scales: &mut [Scales]) {
-        each_block(layout, panel, |b, from, head| {
-            for (j, to) in codes[b].0.iter_mut().enumerate() {
-                fill(to, |i| (pair(&from[j / 4], j, i) | (from[2][i] >> j & 1) << 2).wrapping_sub(offset));
+    fn unpack_q3k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |b, from, head, to| {
+            for j in 0..8 {
+                fill::<Q3K>(to.codes, j, offset, |i| pair(&from[j / 4], j, i) | (from[2][i] >> j & 1) << 2);
             }
-            signed_scales(head, b % BLOCKS, &mut scales[b]);
+            signed_scales(head, b % BLOCKS, to.scales);
         });
     }
 }
 
 multiversion! {
-    fn unpack_q2k(
-        layout: &Layout,
-        panel: &[u8],
-        offset: u8,
-        codes: &mut [Quads],
-        scales: &mut [Scales],
-        minimums: &mut [Scales],
-    ) {
-        each_block(layout, panel, |b, from, head| {
-            for (j, to) in codes[b].0.iter_mut().enumerate() {
-                fill(to, |i| pair(&from[j / 4], j, i).wrapping_sub(offset));
+    fn unpack_q2k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
+        each_block(layout, panel, blocks, to, |b, from, head, to| {
+            for j in 0..8 {
+                fill::<Q2K>(to.codes, j, offset, |i| pair(&from[j / 4], j, i));
             }
             for half in 0..2 {
                 let both = small(head, 2 * (b % BLOCKS) + half);
                 for r in 0..PANEL {
-                    scales[b][half][r] = half_at(head, r) * f32::from(both[r] & 15);
-                    minimums[b][half][r] = -(half_at(head, PANEL + r) * f32::from(both[r] >> 4));
+                    to.scales[half][r] = half_at(head, r) * f32::from(both[r] & 15);
+                    to.minimums[half][r] = -(half_at(head, PANEL + r) * f32::from(both[r] >> 4));
                 }
             }
         });
     }
 }
 
-/// Calls `f` with the number of each block, its codes, and its scales (`q8`, `q4`) or the head of its super-block.
+/// Where one block goes.
+struct Place<'a> {
+    codes: &'a mut Quads,
+    scales: &'a mut Scales,
+    minimums: &'a mut Scales,
+}
+
+/// Calls `f` with the number of each block, its codes, its scales (`q8`, `q4`) or the head of its super-block, and its
+/// place.
 #[inline(always)]
-fn each_block(layout: &Layout, panel: &[u8], mut f: impl FnMut(usize, &[[u8; QUAD]], &[u8])) {
-    for b in 0..layout.k / BLOCK {
+fn each_block(
+    layout: &Layout,
+    panel: &[u8],
+    blocks: Range<usize>,
+    to: &mut Unpacked,
+    mut f: impl FnMut(usize, &[[u8; QUAD]], &[u8], &mut Place<'_>),
+) {
+    let places = to.codes.iter_mut().zip(&mut to.scales).zip(&mut to.minimums);
+    for (b, ((codes, scales), minimums)) in blocks.zip(places) {
         let at = layout.codes_at(b);
-        f(b, panel[at..at + layout.block_bytes].as_chunks().0, &panel[layout.head_at(b)..]);
+        let from = panel[at..at + layout.block_bytes].as_chunks().0;
+        f(b, from, &panel[layout.head_at(b)..], &mut Place { codes, scales, minimums });
     }
 }
 
-/// Fills a quad.
+/// Fills both quads of quad `j` of a block from codes without sign.
 #[inline(always)]
-fn fill(to: &mut [u8; QUAD], f: impl Fn(usize) -> u8) {
-    for (i, to) in to.iter_mut().enumerate() {
-        *to = f(i);
+fn fill<const FACTOR: u8>(to: &mut Quads, j: usize, offset: u8, f: impl Fn(usize) -> u8) {
+    let [high, low] = &mut to.0[j / 4];
+    let (offset, low_offset) = (offset.wrapping_mul(FACTOR), offset.wrapping_mul(FACTOR) / 16);
+    for (i, (high, low)) in high[j % 4].iter_mut().zip(&mut low[j % 4]).enumerate() {
+        let code = f(i);
+        *high = code.wrapping_mul(FACTOR).wrapping_sub(offset);
+        *low = sixteenth::<FACTOR>(code).wrapping_sub(low_offset);
     }
+}
+
+/// `code · FACTOR / 16`, rounded to nearest, halves up.
+#[inline(always)]
+fn sixteenth<const FACTOR: u8>(code: u8) -> u8 {
+    if FACTOR == 16 { code } else { (code / (8 / FACTOR)).wrapping_add(1) / 2 }
 }
 
 /// Codes with four low bits in nibbles; `high` gives the rest of quad `j`.
 #[inline(always)]
-fn nibbles(from: &[[u8; QUAD]], high: impl Fn(usize, usize) -> u8, offset: u8, to: &mut Quads) {
-    let (first, second) = to.0.split_at_mut(4);
-    for (j, to) in first.iter_mut().enumerate() {
-        fill(to, |i| (from[j][i] & 15 | high(j, i)).wrapping_sub(offset));
-    }
-    for (j, to) in second.iter_mut().enumerate() {
-        fill(to, |i| (from[j][i] >> 4 | high(j + 4, i)).wrapping_sub(offset));
+fn nibbles<const FACTOR: u8>(from: &[[u8; QUAD]], high: impl Fn(usize, usize) -> u8, offset: u8, to: &mut Quads) {
+    for j in 0..4 {
+        fill::<FACTOR>(to, j, offset, |i| from[j][i] & 15 | high(j, i));
+        fill::<FACTOR>(to, j + 4, offset, |i| from[j][i] >> 4 | high(j + 4, i));
     }
 }
 
@@ -210,11 +219,12 @@ fn small(head: &[u8], index: usize) -> &[u8] {
 
 /// The scales of `q4k` and `q5k`, one a block.
 #[inline(always)]
-fn with_minimums(head: &[u8], j: usize, scales: &mut Scales, minimums: &mut Scales) {
+fn with_minimums<const FACTOR: u8>(head: &[u8], j: usize, to: &mut Place<'_>) {
     let (scale, minimum) = (small(head, j), small(head, 8 + j));
     for r in 0..PANEL {
-        scales[0][r] = half_at(head, r) * f32::from(scale[r]);
-        minimums[0][r] = -(half_at(head, PANEL + r) * f32::from(minimum[r]));
+        to.scales[0][r] = half_at(head, r) * f32::from(scale[r]);
+        let minimum = half_at(head, PANEL + r) * f32::from(minimum[r]);
+        to.minimums[0][r] = minimum * (f32::from(FACTOR) * -0.0625);
     }
 }
 
@@ -237,7 +247,7 @@ pub(super) fn product(
     unpacked: &mut Unpacked,
 ) {
     for panel in panels {
-        unpacked.fill(&w.layout, w.panel(panel), true);
+        unpacked.fill(&w.layout, w.panel(panel), 0..x.k() / BLOCK, false);
         let rows = PANEL.min(w.rows - panel * PANEL);
         for m in 0..x.m() {
             let mut y = [0.0; PANEL];
@@ -247,43 +257,45 @@ pub(super) fn product(
     }
 }
 
+/// What a sum of products of codes with their offset has too much, for activations whose codes have the sum `sum`.
+#[inline(always)]
+pub(super) fn excess(encoding: Encoding, sum: i32) -> i32 {
+    sum * (i32::from(offset(encoding)) * i32::from(factor(encoding)) / 16)
+}
+
 multiversion! {
-    /// The outputs of one row of activations with one unpacked panel.
+    /// The outputs of one row of activations with one unpacked panel of codes with their offset.
     pub(super) fn row(encoding: Encoding, x: Row<'_>, w: &Unpacked, y: &mut [f32; PANEL]) {
-        let halves = if has_halves(encoding) { 2 } else { 1 };
-        let quads = 8 / halves;
-        for (g, &scale) in x.scales.iter().enumerate() {
-            let mut acc = [0.0_f32; PANEL];
-            for b in g * BLOCKS..(x.high.len() / BLOCK).min((g + 1) * BLOCKS) {
-                for half in 0..halves {
-                    let mut sums = [0_i32; PANEL];
-                    for j in half * quads..(half + 1) * quads {
-                        let at = b * BLOCK + j * 4;
-                        let mut four = [0_i32; 4];
-                        for (i, code) in four.iter_mut().enumerate() {
-                            *code = 256 * i32::from(x.high[at + i]) + i32::from(x.low[at + i]);
-                        }
-                        for (sum, codes) in sums.iter_mut().zip(w.codes[b].0[j].as_chunks::<4>().0) {
-                            for (code, x) in codes.iter().zip(four) {
-                                *sum += i32::from(*code as i8) * x;
-                            }
-                        }
-                    }
-                    let total = if halves == 2 { x.halves[2 * b + half] } else { x.sums[b] } as f32;
-                    for r in 0..PANEL {
-                        acc[r] = (sums[r] as f32).mul_add(w.scales[b][half][r], acc[r]);
-                        if has_minimums(encoding) {
-                            acc[r] = total.mul_add(w.minimums[b][half][r], acc[r]);
+        let mut acc = [0.0_f32; PANEL];
+        for (b, (codes, &scale)) in x.codes.iter().zip(x.scales).enumerate() {
+            let [one, two] = x.sums[b];
+            let mut sums = [[-excess(encoding, one); PANEL], [-excess(encoding, two); PANEL]];
+            for ((sums, codes), quads) in sums.iter_mut().zip(codes.0.as_chunks::<BLOCK>().0).zip(&w.codes[b].0) {
+                for (four, quad) in codes.as_chunks::<4>().0.iter().zip(quads.as_flattened()) {
+                    for (sum, codes) in sums.iter_mut().zip(quad.as_chunks::<4>().0) {
+                        for (code, x) in codes.iter().zip(four) {
+                            *sum += i32::from(*code) * i32::from(*x);
                         }
                     }
                 }
             }
-            for (y, acc) in y.iter_mut().zip(acc) {
-                *y = acc.mul_add(scale, *y);
+            let parts = if has_halves(encoding) {
+                [Some((sums[0], one)), Some((sums[1], two))]
+            } else {
+                let [first, second] = sums;
+                [Some((std::array::from_fn(|r| first[r] + second[r]), one + two)), None]
+            };
+            for (half, (sums, sum)) in parts.into_iter().flatten().enumerate() {
+                for r in 0..PANEL {
+                    acc[r] = (sums[r] as f32).mul_add(w.scales[b][half][r] * scale, acc[r]);
+                    if has_minimums(encoding) {
+                        acc[r] = w.minimums[b][half][r].mul_add(sum as f32 * scale, acc[r]);
+                    }
+                }
             }
         }
-        for y in y {
-            *y *= unit(encoding);
+        for (y, acc) in y.iter_mut().zip(acc) {
+            *y = acc * unit(encoding);
         }
     }
 }

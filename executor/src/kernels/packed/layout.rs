@@ -125,11 +125,22 @@ pub(super) const fn offset(encoding: Encoding) -> u8 {
     }
 }
 
-/// The factor on the outputs.
-pub(super) const fn unit(encoding: Encoding) -> f32 {
+/// The power of two by which codes are multiplied before their products: as far as they stay bytes.
+pub(super) const fn factor(encoding: Encoding) -> u8 {
     match encoding {
+        Encoding::Q8 => 1,
+        Encoding::Q6K => 4,
+        Encoding::Q5K => 8,
+        _ => 16,
+    }
+}
+
+/// The factor on the outputs: the encoding's unit, and 16 for the low bytes of activations over [`factor`].
+pub(super) const fn unit(encoding: Encoding) -> f32 {
+    let unit = match encoding {
         Encoding::Q8 => 1.0 / 32_512.0,
         Encoding::Q4 => 1.0 / 2048.0,
         _ => 1.0,
-    }
+    };
+    unit * (16 / factor(encoding)) as f32
 }

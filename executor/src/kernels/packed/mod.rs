@@ -6,12 +6,14 @@
 //!
 //! **Arithmetic**, the same to the bit in every form:
 //!
-//! - activations are quantised to 16-bit codes, one `f32` scale `dx` for a group of 256 values ([`Quantized`]);
-//! - of a block of 32 codes (16 for `q2k`, `q3k`, `q6k`) the sum of products with the activations' codes is an exact
-//!   32-bit integer; `acc = fma(f32(sum), dw, acc)` with the block's scale `dw`, in ascending order of blocks, and for
-//!   encodings with minimums after it `acc = fma(f32(sum of the activations' codes), −min, acc)`;
-//! - at the end of a group `y = fma(acc, dx, y)`, and `acc` begins anew at 0;
-//! - after the last group `y` is multiplied by the encoding's unit, a power of two or 1/32512.
+//! - activations are quantised to 12-bit codes `16 · high + low`, with one `f32` scale `dx` for a block of 32
+//!   ([`Quantized`]);
+//! - of a block of 32 codes `c` (16 for `q2k`, `q3k`, `q6k`) the sum of `high · fc + low · round(fc / 16)`, with `f` the
+//!   power of two that makes `fc` a byte, is an exact 32-bit integer: the sum of products over `16 / f`, exact for codes
+//!   of up to four bits, off by at most half a low byte's weight for wider ones. `acc = fma(f32(sum), dw · dx, acc)` with the block's
+//!   scale `dw`, in ascending order of blocks, and for encodings with minimums after it
+//!   `acc = fma(−min · f / 16, f32(sum of the activations' codes) · dx, acc)`;
+//! - at the end `acc` is multiplied by `16 / f` and the encoding's unit, a power of two or 1/32512.
 //!
 //! So an output depends on its row of `x` and its row of `W` alone: not on `M`, the threads, or the instruction set.
 
@@ -153,22 +155,21 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Panels that tile kernels unpack at a time.
-const TOGETHER: usize = 4;
-
 /// Working memory of one thread. Grows to the largest product and is used again.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    unpacked: [block::Unpacked; TOGETHER],
-    /// Codes of activations in 16 bits.
-    wide: Vec<i16>,
+    unpacked: block::Unpacked,
+    /// Sums of tile kernels.
+    #[cfg(target_arch = "x86_64")]
+    outputs: Vec<amx::Outputs>,
 }
 
 impl Scratch {
     /// Memory for products of `m` rows with matrices of `k` columns, so that these allocate nothing.
     pub fn reserve(&mut self, m: usize, k: usize) {
-        self.unpacked.iter_mut().for_each(|unpacked| unpacked.reserve(k));
-        self.wide.resize(self.wide.len().max(m.saturating_mul(k)), 0);
+        self.unpacked.reserve(k);
+        #[cfg(target_arch = "x86_64")]
+        amx::reserve(m, &mut self.outputs);
     }
 }
 
@@ -189,12 +190,12 @@ pub fn product(
     assert_eq!(x.k(), w.k(), "rows of a product have one length");
     match isa {
         #[cfg(target_arch = "x86_64")]
-        _ if x.tiled() => amx::product(x, w, panels, target, &mut scratch.unpacked),
+        _ if x.tiled() => amx::product(x, w, panels, target, &mut scratch.unpacked, &mut scratch.outputs),
         #[cfg(target_arch = "x86_64")]
-        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked[0]),
+        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::product(x, w, panels, target, &mut scratch.unpacked[0], &mut scratch.wide),
-        _ => block::product(x, w, panels, target, &mut scratch.unpacked[0]),
+        Isa::Avx2 => avx2::product(x, w, panels, target, &mut scratch.unpacked),
+        _ => block::product(x, w, panels, target, &mut scratch.unpacked),
     }
 }
 
