@@ -1,13 +1,13 @@
 //! What one thread does of products with matrices: panels of rows, claimed a few at a time.
 
-use super::call::{After, Call, Codes, Grid, Matrix, Part, Product, Work};
+use super::call::{After, Call, Codes, Matrix, Part, Product, Work};
 use super::memory::Hand;
 use super::work::{Step, Working, read, read_all};
 use crate::error::Result;
 use crate::kernels::activation::{activate_row, gate_in_place};
 use crate::kernels::disjoint::Disjoint;
 use crate::kernels::matmul::{ExactRows, exact_part};
-use crate::kernels::packed::{self, PANEL, Quantized, Target};
+use crate::kernels::packed::{self, Finish, PANEL, Quantized, Target};
 use crate::kernels::{Isa, Team};
 use crate::value::with_slice;
 use std::ops::Range;
@@ -85,31 +85,38 @@ impl Step<'_> {
             let mut range = start..panels.min(start + claim);
             if let After::Gate(kind) = product.after {
                 let [gate, up] = product.parts.as_slice() else { return };
-                self.multiply(call, hand, &x, gate, range.clone(), None, room);
-                self.multiply(call, hand, &x, up, range.clone(), Some(second), room);
                 let columns = columns(gate, &range);
-                finish(hand, product.grid, gate, columns.clone(), |values, row| {
-                    let second = &mut second[row * columns.len()..][..columns.len()];
-                    if let Some(bias) = &up.bias {
-                        add(second, read(hand, bias, columns.clone()));
+                self.multiply(call, hand, &x, gate, range.clone(), Some(second), None, room);
+                let mut finish = |row: usize, first: usize, values: &mut [f32]| {
+                    let range = first..first + values.len();
+                    let second = &mut second[row * columns.len() + first - columns.start..][..values.len()];
+                    if let Some(bias) = &gate.bias {
+                        add(second, read(hand, bias, range.clone()));
                     }
-                    gate_in_place(kind, values, second);
-                });
+                    if let Some(bias) = &up.bias {
+                        add(values, read(hand, bias, range));
+                    }
+                    gate_in_place(kind, second, values);
+                    values.copy_from_slice(second);
+                };
+                self.multiply(call, hand, &x, up, range, None, Some(&mut finish), room);
                 continue;
             }
             for part in &product.parts {
                 let own = packed::panels(part.columns);
                 let (from, to) = (range.start.min(own), range.end.min(own));
                 if from < to {
-                    self.multiply(call, hand, &x, part, from..to, None, room);
-                    let activate = |values: &mut [f32], _| {
+                    let mut finish = |_: usize, first: usize, values: &mut [f32]| {
+                        if let Some(bias) = &part.bias {
+                            add(values, read(hand, bias, first..first + values.len()));
+                        }
                         if let After::Activate(kind) = product.after {
                             activate_row(kind, values);
                         }
                     };
-                    if part.bias.is_some() || product.after != After::Done {
-                        finish(hand, product.grid, part, columns(part, &(from..to)), activate);
-                    }
+                    let changes = part.bias.is_some() || product.after != After::Done;
+                    let finish: Option<&mut Finish<'_>> = if changes { Some(&mut finish) } else { None };
+                    self.multiply(call, hand, &x, part, from..to, None, finish, room);
                 }
                 range = range.start.saturating_sub(own)..range.end.saturating_sub(own);
             }
@@ -117,7 +124,7 @@ impl Step<'_> {
     }
 
     /// The product with some panels of a matrix: in columns of the part's result, or in `apart`, with rows of these columns
-    /// alone.
+    /// alone. Outputs are finished before they are stored.
     #[allow(clippy::too_many_arguments)]
     fn multiply(
         &self,
@@ -127,25 +134,21 @@ impl Step<'_> {
         part: &Part,
         panels: Range<usize>,
         apart: Option<&mut Vec<f32>>,
+        finish: Option<&mut Finish<'_>>,
         room: &mut packed::Scratch,
     ) {
         let columns = columns(part, &panels);
+        let finish = finish.map(|finish| finish as &mut Finish<'_>);
         let done = match apart {
             None => {
                 let y = hand.columns(part.out, part.columns, columns.clone());
-                self.multiply_to(
-                    x,
-                    part,
-                    panels,
-                    columns.clone(),
-                    Output { y: &y, stride: part.columns, first: 0 },
-                    room,
-                )
+                let target = Target::new(&y, part.columns, 0).finished(finish);
+                self.multiply_to(x, part, panels, columns, target, room)
             }
             Some(apart) => {
                 let y = Disjoint::new(apart.as_mut_slice());
-                let output = Output { y: &y, stride: columns.len(), first: columns.start };
-                self.multiply_to(x, part, panels, columns.clone(), output, room)
+                let target = Target::from_column(&y, columns.len(), columns.start).finished(finish);
+                self.multiply_to(x, part, panels, columns, target, room)
             }
         };
         if let Err(e) = done {
@@ -159,22 +162,22 @@ impl Step<'_> {
         part: &Part,
         panels: Range<usize>,
         columns: Range<usize>,
-        to: Output<'_>,
+        to: Target<'_>,
         room: &mut packed::Scratch,
     ) -> Result<()> {
         match (&part.matrix, x.codes, x.values) {
             (Matrix::Packed(weight), Some(codes), _) => {
                 if let Some(matrix) = weight.packed(self.team)? {
-                    packed::product(Isa::detect(), codes, &matrix, panels, to.target(), room);
+                    packed::product(Isa::detect(), codes, &matrix, panels, to, room);
                 }
             }
             (Matrix::Exact(weight), _, Some(values)) => {
                 let matrix = weight.rows()?;
                 let rows = ExactRows::of_weights(&matrix).map_err(|e| weight.fault(&e))?;
-                exact_part(values, &rows, columns, to.target());
+                exact_part(values, &rows, columns, to);
             }
             (Matrix::Computed(tensor), _, Some(values)) => with_slice(tensor, |matrix| {
-                exact_part(values, &ExactRows::of_f32(matrix, part.columns, x.k), columns, to.target());
+                exact_part(values, &ExactRows::of_f32(matrix, part.columns, x.k), columns, to);
             })?,
             // Operands are prepared for the matrices that there are.
             (_, None, _) | (_, _, None) => {}
@@ -183,34 +186,9 @@ impl Step<'_> {
     }
 }
 
-/// Where a product goes: the first column that is stored, of rows of `stride`.
-struct Output<'a> {
-    y: &'a Disjoint<'a, f32>,
-    stride: usize,
-    first: usize,
-}
-
-impl<'a> Output<'a> {
-    fn target(&self) -> Target<'a> {
-        Target::from_column(self.y, self.stride, self.first)
-    }
-}
-
 /// The columns of a result that panels give.
 fn columns(part: &Part, panels: &Range<usize>) -> Range<usize> {
     panels.start * PANEL..part.columns.min(panels.end * PANEL)
-}
-
-/// Adds the bias to finished columns, and lets `f` change each row of them.
-fn finish(hand: &Hand<'_>, grid: Grid, part: &Part, columns: Range<usize>, mut f: impl FnMut(&mut [f32], usize)) {
-    for row in 0..grid.rows {
-        let start = row * part.columns;
-        let values = hand.write(part.out, start + columns.start..start + columns.end);
-        if let Some(bias) = &part.bias {
-            add(values, read(hand, bias, columns.clone()));
-        }
-        f(values, row);
-    }
 }
 
 fn add(a: &mut [f32], b: &[f32]) {

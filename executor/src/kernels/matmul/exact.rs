@@ -124,7 +124,7 @@ impl<'a> Rows<'a> {
 }
 
 /// The outputs of the rows `range` for all rows of `x`.
-pub(super) fn range(x: &[f32], w: &Rows<'_>, range: Range<usize>, target: Target<'_>) {
+pub(super) fn range(x: &[f32], w: &Rows<'_>, range: Range<usize>, mut target: Target<'_>) {
     thread_local! {
         /// Memory for a row of this thread.
         static ROW: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) };
@@ -134,7 +134,7 @@ pub(super) fn range(x: &[f32], w: &Rows<'_>, range: Range<usize>, target: Target
     for n in range {
         w.load(n, 0, &mut row);
         for (m, x) in x.chunks_exact(w.k).enumerate() {
-            target.put(m, n, &[w.finish(n, dot(&row, x))]);
+            target.put(m, n, &mut [w.finish(n, dot(&row, x))]);
         }
     }
     ROW.set(row);

@@ -22,6 +22,8 @@ const CODES_CACHED: usize = 1 << 20;
 const OUTPUTS: usize = 512;
 /// Bytes of the codes of a block of one token.
 const CODES: usize = size_of::<Codes>();
+/// Panels at a time at most.
+const TOGETHER: usize = 32;
 /// Blocks of a panel that stay in the first-level cache.
 const STRETCH: usize = 16;
 
@@ -115,7 +117,7 @@ pub(super) fn product(
     x: &Quantized,
     w: &Packed<'_>,
     panels: Range<usize>,
-    target: Target<'_>,
+    target: &mut Target<'_>,
     unpacked: &mut Unpacked,
     outputs: &mut Vec<Outputs>,
 ) {
@@ -126,7 +128,7 @@ pub(super) fn product(
     for first in (0..x.m()).step_by(TOKENS) {
         let tokens = first..x.m().min(first + TOKENS);
         let tiles = tokens.len().div_ceil(TILE);
-        let together = OUTPUTS / tiles;
+        let together = TOGETHER.min(OUTPUTS / tiles);
         let long = (CODES_CACHED / (tiles * TILE * CODES) / BLOCKS * BLOCKS).max(BLOCKS);
         for start in panels.clone().step_by(together) {
             let some = start..panels.end.min(start + together);
@@ -153,12 +155,14 @@ pub(super) fn product(
                 }
             }
             let unit = unit(w.encoding());
+            let columns = (some.len() * PANEL).min(w.rows() - some.start * PANEL);
             for token in tokens.clone() {
                 let at = token - first;
-                for (panel, outputs) in some.clone().zip(outputs.chunks_exact(tiles)) {
-                    let y = outputs[at / TILE].0[at % TILE].map(|y| y * unit);
-                    target.put(token, panel * PANEL, &y[..PANEL.min(w.rows() - panel * PANEL)]);
+                let mut row = [[0.0; PANEL]; TOGETHER];
+                for (row, outputs) in row.iter_mut().zip(outputs.chunks_exact(tiles)).take(some.len()) {
+                    *row = outputs[at / TILE].0[at % TILE].map(|y| y * unit);
                 }
+                target.put(token, some.start * PANEL, &mut row.as_flattened_mut()[..columns]);
             }
         }
     }

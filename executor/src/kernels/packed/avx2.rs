@@ -17,7 +17,7 @@ pub(super) fn product(
     x: &Quantized,
     w: &Packed<'_>,
     panels: Range<usize>,
-    target: Target<'_>,
+    target: &mut Target<'_>,
     unpacked: &mut Unpacked,
 ) {
     assert!(Isa::best() >= Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
@@ -37,8 +37,8 @@ pub(super) fn product(
                     any::<1>(w.encoding(), [x.row(first)], unpacked, std::array::from_mut(y));
                 }
             }
-            for (i, y) in y.iter().enumerate().take(count) {
-                target.put(first + i, panel * PANEL, &y[..rows]);
+            for (i, y) in y.iter_mut().enumerate().take(count) {
+                target.put(first + i, panel * PANEL, &mut y[..rows]);
             }
             first += count;
         }

@@ -24,7 +24,7 @@ pub(super) fn product(
     x: &Quantized,
     w: &Packed<'_>,
     panels: Range<usize>,
-    target: Target<'_>,
+    target: &mut Target<'_>,
     unpacked: &mut Unpacked,
 ) {
     assert!(Isa::best() >= Isa::Avx512, "the dispatcher chose this path for a machine with AVX-512");
@@ -61,8 +61,8 @@ pub(super) fn product(
                     (true, true) => tile::<true, true>(w.encoding(), &tokens, unpacked, &mut y),
                 }
             }
-            for (i, y) in y.iter().enumerate().take(count) {
-                target.put(first + i, panel * PANEL, &y[..rows]);
+            for (i, y) in y.iter_mut().enumerate().take(count) {
+                target.put(first + i, panel * PANEL, &mut y[..rows]);
             }
         }
     }
@@ -91,7 +91,7 @@ const fn encoding_of(e: u8) -> Encoding {
 /// # Safety
 /// The machine has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: Target<'_>) {
+unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: &mut Target<'_>) {
     let x = x.row(0);
     let mut panel = panels.start;
     while panel < panels.end {
@@ -115,7 +115,7 @@ unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<us
 /// The machine has the features and the matrix so many panels.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, first: usize, target: Target<'_>) {
+unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, first: usize, target: &mut Target<'_>) {
     let layout = &w.layout;
     let starts: [*const u8; P] = std::array::from_fn(|p| w.panel(first + p).as_ptr());
     let mut y = [_mm512_setzero_ps(); P];
@@ -137,7 +137,7 @@ unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, f
         // SAFETY: sixteen numbers.
         unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_mul_ps(y, _mm512_set1_ps(unit(encoding_of(E))))) };
         let panel = first + p;
-        target.put(0, panel * PANEL, &out[..PANEL.min(w.rows() - panel * PANEL)]);
+        target.put(0, panel * PANEL, &mut out[..PANEL.min(w.rows() - panel * PANEL)]);
     }
 }
 

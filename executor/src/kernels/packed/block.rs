@@ -66,65 +66,65 @@ const Q2K: u8 = factor(Encoding::Q2K);
 
 multiversion! {
     fn unpack_q8(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |_, from, head, to| {
+        for Block { from, head, to, .. } in each_block(layout, panel, blocks, to) {
             for j in 0..8 {
                 fill::<Q8>(to.codes, j, offset, |i| from[j][i]);
             }
             words(head, &mut to.scales[0]);
-        });
+        }
     }
 }
 
 multiversion! {
     fn unpack_q4(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |_, from, head, to| {
+        for Block { from, head, to, .. } in each_block(layout, panel, blocks, to) {
             nibbles::<Q4>(from, |_, _| 0, offset, to.codes);
             words(head, &mut to.scales[0]);
-        });
+        }
     }
 }
 
 multiversion! {
     fn unpack_q4k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |b, from, head, to| {
+        for Block { b, from, head, to } in each_block(layout, panel, blocks, to) {
             nibbles::<Q4>(from, |_, _| 0, offset, to.codes);
             with_minimums::<Q4>(head, b % BLOCKS, to);
-        });
+        }
     }
 }
 
 multiversion! {
     fn unpack_q5k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |b, from, head, to| {
+        for Block { b, from, head, to } in each_block(layout, panel, blocks, to) {
             nibbles::<Q5K>(from, |j, i| (from[4][i] >> j & 1) << 4, offset, to.codes);
             with_minimums::<Q5K>(head, b % BLOCKS, to);
-        });
+        }
     }
 }
 
 multiversion! {
     fn unpack_q6k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |b, from, head, to| {
+        for Block { b, from, head, to } in each_block(layout, panel, blocks, to) {
             nibbles::<Q6K>(from, |j, i| pair(&from[4 + j / 4], j, i) << 4, offset, to.codes);
             signed_scales(head, b % BLOCKS, to.scales);
-        });
+        }
     }
 }
 
 multiversion! {
     fn unpack_q3k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |b, from, head, to| {
+        for Block { b, from, head, to } in each_block(layout, panel, blocks, to) {
             for j in 0..8 {
                 fill::<Q3K>(to.codes, j, offset, |i| pair(&from[j / 4], j, i) | (from[2][i] >> j & 1) << 2);
             }
             signed_scales(head, b % BLOCKS, to.scales);
-        });
+        }
     }
 }
 
 multiversion! {
     fn unpack_q2k(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
-        each_block(layout, panel, blocks, to, |b, from, head, to| {
+        for Block { b, from, head, to } in each_block(layout, panel, blocks, to) {
             for j in 0..8 {
                 fill::<Q2K>(to.codes, j, offset, |i| pair(&from[j / 4], j, i));
             }
@@ -135,7 +135,7 @@ multiversion! {
                     to.minimums[half][r] = -(half_at(head, PANEL + r) * f32::from(both[r] >> 4));
                 }
             }
-        });
+        }
     }
 }
 
@@ -146,22 +146,29 @@ struct Place<'a> {
     minimums: &'a mut Scales,
 }
 
-/// Calls `f` with the number of each block, its codes, its scales (`q8`, `q4`) or the head of its super-block, and its
-/// place.
+/// One block of a panel, and where it goes.
+struct Block<'a> {
+    b: usize,
+    from: &'a [[u8; QUAD]],
+    /// Its scales (`q8`, `q4`) or the head of its super-block.
+    head: &'a [u8],
+    to: Place<'a>,
+}
+
+/// The blocks of a panel.
 #[inline(always)]
-fn each_block(
-    layout: &Layout,
-    panel: &[u8],
+fn each_block<'a>(
+    layout: &'a Layout,
+    panel: &'a [u8],
     blocks: Range<usize>,
-    to: &mut Unpacked,
-    mut f: impl FnMut(usize, &[[u8; QUAD]], &[u8], &mut Place<'_>),
-) {
+    to: &'a mut Unpacked,
+) -> impl Iterator<Item = Block<'a>> {
     let places = to.codes.iter_mut().zip(&mut to.scales).zip(&mut to.minimums);
-    for (b, ((codes, scales), minimums)) in blocks.zip(places) {
+    blocks.zip(places).map(|(b, ((codes, scales), minimums))| {
         let at = layout.codes_at(b);
         let from = panel[at..at + layout.block_bytes].as_chunks().0;
-        f(b, from, &panel[layout.head_at(b)..], &mut Place { codes, scales, minimums });
-    }
+        Block { b, from, head: &panel[layout.head_at(b)..], to: Place { codes, scales, minimums } }
+    })
 }
 
 /// Fills both quads of quad `j` of a block from codes without sign.
@@ -219,7 +226,7 @@ fn small(head: &[u8], index: usize) -> &[u8] {
 
 /// The scales of `q4k` and `q5k`, one a block.
 #[inline(always)]
-fn with_minimums<const FACTOR: u8>(head: &[u8], j: usize, to: &mut Place<'_>) {
+fn with_minimums<const FACTOR: u8>(head: &[u8], j: usize, to: Place<'_>) {
     let (scale, minimum) = (small(head, j), small(head, 8 + j));
     for r in 0..PANEL {
         to.scales[0][r] = half_at(head, r) * f32::from(scale[r]);
@@ -243,7 +250,7 @@ pub(super) fn product(
     x: &Quantized,
     w: &Packed<'_>,
     panels: Range<usize>,
-    target: Target<'_>,
+    target: &mut Target<'_>,
     unpacked: &mut Unpacked,
 ) {
     for panel in panels {
@@ -252,7 +259,7 @@ pub(super) fn product(
         for m in 0..x.m() {
             let mut y = [0.0; PANEL];
             row(w.layout.encoding, x.row(m), unpacked, &mut y);
-            target.put(m, panel * PANEL, &y[..rows]);
+            target.put(m, panel * PANEL, &mut y[..rows]);
         }
     }
 }

@@ -122,28 +122,39 @@ impl<'a> Packed<'a> {
 }
 
 /// Where the outputs of a product go: row `m`, column `n` of the matrix at `m · stride + column + n`.
-#[derive(Clone, Copy)]
 pub struct Target<'a> {
     y: &'a Disjoint<'a, f32>,
     stride: usize,
     column: usize,
+    finish: Option<&'a mut Finish<'a>>,
 }
+
+/// Changes the outputs of a row from a column on before they are stored.
+pub(crate) type Finish<'a> = dyn FnMut(usize, usize, &mut [f32]) + 'a;
 
 impl<'a> Target<'a> {
     /// Outputs in `y`, whose rows are `stride` elements apart, from column `column` on.
     pub(crate) fn new(y: &'a Disjoint<'a, f32>, stride: usize, column: usize) -> Self {
-        Self { y, stride, column }
+        Self { y, stride, column, finish: None }
     }
 
     /// Outputs of the columns from `first` on alone, which stand at the beginning of rows.
     pub(crate) fn from_column(y: &'a Disjoint<'a, f32>, stride: usize, first: usize) -> Self {
-        Self { y, stride, column: first.wrapping_neg() }
+        Self::new(y, stride, first.wrapping_neg())
+    }
+
+    /// The same, with outputs that `finish` changes while they are at hand.
+    pub(crate) fn finished(self, finish: Option<&'a mut Finish<'a>>) -> Self {
+        Self { finish, ..self }
     }
 
     /// Writes outputs of row `m` from column `n` of the matrix on.
     #[allow(unsafe_code, reason = "threads write disjoint columns of the output")]
     #[inline(always)]
-    pub(crate) fn put(&self, m: usize, n: usize, values: &[f32]) {
+    pub(crate) fn put(&mut self, m: usize, n: usize, values: &mut [f32]) {
+        if let Some(finish) = &mut self.finish {
+            finish(m, n, values);
+        }
         let start = (m * self.stride + n).wrapping_add(self.column);
         // SAFETY: each panel belongs to one call at a time, and the part lives for this copy only.
         let part = unsafe { self.y.part(start..start + values.len()) };
@@ -184,18 +195,18 @@ pub fn product(
     x: &Quantized,
     w: &Packed<'_>,
     panels: Range<usize>,
-    target: Target<'_>,
+    mut target: Target<'_>,
     scratch: &mut Scratch,
 ) {
     assert_eq!(x.k(), w.k(), "rows of a product have one length");
     match isa {
         #[cfg(target_arch = "x86_64")]
-        _ if x.tiled() => amx::product(x, w, panels, target, &mut scratch.unpacked, &mut scratch.outputs),
+        _ if x.tiled() => amx::product(x, w, panels, &mut target, &mut scratch.unpacked, &mut scratch.outputs),
         #[cfg(target_arch = "x86_64")]
-        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, target, &mut scratch.unpacked),
+        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, &mut target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::product(x, w, panels, target, &mut scratch.unpacked),
-        _ => block::product(x, w, panels, target, &mut scratch.unpacked),
+        Isa::Avx2 => avx2::product(x, w, panels, &mut target, &mut scratch.unpacked),
+        _ => block::product(x, w, panels, &mut target, &mut scratch.unpacked),
     }
 }
 

@@ -51,7 +51,7 @@ pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>
 /// # Safety
 /// `start` must point to the bytes of all rows of `w`, and `range` lie within them.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range: Range<usize>, target: Target<'_>) {
+unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range: Range<usize>, mut target: Target<'_>) {
     let (k, row_bytes) = (w.k(), w.row_bytes());
     let m = x.len() / k;
     let keep = (KEEP / 4 / k).next_multiple_of(HIGH).max(HIGH);
@@ -90,7 +90,7 @@ unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range
                     for (n, out) in rows.clone().zip(&mut *out) {
                         *out = w.finish(n, *out);
                     }
-                    target.put(m, rows.start, &out[..rows.len()]);
+                    target.put(m, rows.start, &mut out[..rows.len()]);
                 }
                 m += count;
             }
