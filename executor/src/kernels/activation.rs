@@ -112,10 +112,10 @@ multiversion! {
 }
 
 multiversion! {
-    /// `gate = activation(gate) · up`, on this thread. Both slices have one length.
-    pub fn gate_in_place(activation: Activation, gate: &mut [f32], up: &[f32]) {
-        for_each!(activation, |f| for (gate, &up) in gate.iter_mut().zip(up) {
-            *gate = f(*gate) * up;
+    /// `up = activation(gate) · up`, on this thread. Both slices have one length.
+    pub fn gate_in_place(activation: Activation, gate: &[f32], up: &mut [f32]) {
+        for_each!(activation, |f| for (&gate, up) in gate.iter().zip(up) {
+            *up *= f(gate);
         });
     }
 }
@@ -183,8 +183,8 @@ mod tests {
                 for ((y, up), both) in out.iter().zip(&up).zip(&both) {
                     assert_eq!(y * up, *both);
                 }
-                let mut place = x.clone();
-                gate_in_place(activation, &mut place, &up);
+                let mut place = up.clone();
+                gate_in_place(activation, &x, &mut place);
                 assert_eq!(place, both);
                 outs.push(out);
             }

@@ -34,6 +34,7 @@ mod math;
 pub mod matmul;
 pub mod norm;
 pub mod packed;
+pub(crate) mod room;
 pub mod rope;
 pub mod softmax;
 pub mod team;

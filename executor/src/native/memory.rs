@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::kernels::barrier::{Broken, Member};
 use crate::kernels::disjoint::Disjoint;
 use crate::kernels::packed::{Quantized, QuantizedRows};
+use crate::kernels::room::grow;
 use crate::kernels::{AttentionCall, AttentionScratch, AttentionShared};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -34,13 +35,8 @@ pub(super) struct Block(Vec<Line>);
 impl Block {
     /// Makes it at least so many elements long.
     pub fn grow(&mut self, len: usize) {
-        let lines = len.div_ceil(LINE);
-        if self.0.len() < lines {
-            // What was there means nothing to the next step: it need not be copied.
-            self.0.clear();
-            self.0.shrink_to_fit();
-            self.0.resize(lines, Line::default());
-        }
+        // What was there means nothing to the next step.
+        grow(&mut self.0, len.div_ceil(LINE), Line::default());
     }
 
     /// The elements.

@@ -41,7 +41,7 @@ impl Product {
 
     /// Panels that a thread claims at a time.
     fn claim(&self, threads: usize) -> usize {
-        let claim = packed::chunk(self.panels(), threads);
+        let claim = packed::chunk(self.panels(), self.grid.rows, threads);
         match self.after {
             After::Gate(_) => claim.min((SECOND / PANEL / self.grid.rows.max(1)).max(1)),
             _ => claim,
@@ -97,7 +97,6 @@ impl Step<'_> {
                         add(values, read(hand, bias, range));
                     }
                     gate_in_place(kind, second, values);
-                    values.copy_from_slice(second);
                 };
                 self.multiply(call, hand, &x, up, range, None, Some(&mut finish), room);
                 continue;

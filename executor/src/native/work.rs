@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::kernels::activation::{activate_row, gate_in_place};
 use crate::kernels::norm::{layer_norm_row, rms_norm_row};
 use crate::kernels::packed::{self, Quantized};
+use crate::kernels::room;
 use crate::kernels::{AttentionScratch, AttentionShared, Team, dequantize_row};
 use crate::weights::Weight;
 use std::ops::Range;
@@ -49,7 +50,7 @@ impl Scratch {
     pub fn reserve(&mut self, schedule: &Schedule, threads: usize) -> Result<()> {
         self.block.grow(schedule.own);
         let Working { row, second, codes, product, attention } = &mut self.work;
-        let grow = |room: &mut Vec<f32>, len: usize| room.resize(room.len().max(len), 0.0);
+        let grow = |room: &mut Vec<f32>, len: usize| room::grow(room, len, 0.0);
         for call in &schedule.calls {
             match &call.work {
                 Work::Norm { grid, .. } | Work::Prepare(Prepare { grid, .. }) => grow(row, grid.width),
@@ -165,8 +166,8 @@ impl Step<'_> {
                 each(hand, &mut scratch.row, x, *grid, *out, |values, _| activate_row(*kind, values));
             }
             Work::Gate { kind, gate, up, grid, out } => {
-                each(hand, &mut scratch.row, gate, *grid, *out, |values, range| {
-                    gate_in_place(*kind, values, read(hand, up, range));
+                each(hand, &mut scratch.row, up, *grid, *out, |values, range| {
+                    gate_in_place(*kind, read(hand, gate, range), values);
                 });
             }
             Work::Copy { x, grid, out } => each(hand, &mut scratch.row, x, *grid, *out, |_, _| {}),

@@ -2,6 +2,7 @@
 
 use super::super::cpu::multiversion;
 use super::super::disjoint::Disjoint;
+use super::super::room::grow;
 use super::super::{Isa, KernelError, Team, check_len};
 use super::layout::BLOCK;
 use tallow_format::Encoding;
@@ -49,10 +50,12 @@ pub struct Quantized {
     sums: Vec<[i32; 2]>,
     /// Sums of their low bytes in the same way.
     lows: Vec<[i32; 2]>,
-    /// In tiles, for encodings with minimums, sums of codes times scale: of the first halves, the second ones, and whole
-    /// blocks, `[m / 16, k / 32, 3, 16]`.
-    weights: Vec<f32>,
+    /// In tiles, for encodings with minimums, `[m / 16, k / 32, 16]`.
+    weights: Vec<Weights>,
 }
+
+/// Sums of the codes of a block times its scale: of the first half, the second one, and the whole.
+pub(super) type Weights = [f32; 4];
 
 /// One row of a [`Quantized`] that is not in tiles, by block.
 #[derive(Clone, Copy)]
@@ -69,8 +72,7 @@ pub(super) struct Row<'a> {
 pub(super) struct Tile<'a> {
     pub(super) codes: &'a [[Codes; TILE]],
     pub(super) scales: &'a [[f32; TILE]],
-    /// Sums of codes times scale: of the first half, the second one, and the block.
-    pub(super) weights: &'a [[[f32; TILE]; 3]],
+    pub(super) weights: &'a [[Weights; TILE]],
 }
 
 /// Fills rows of a [`Quantized`] from several threads.
@@ -81,7 +83,7 @@ pub struct QuantizedRows<'a> {
     scales: Disjoint<'a, f32>,
     sums: Disjoint<'a, [i32; 2]>,
     lows: Disjoint<'a, [i32; 2]>,
-    weights: Disjoint<'a, f32>,
+    weights: Disjoint<'a, Weights>,
 }
 
 impl Quantized {
@@ -135,13 +137,13 @@ impl Quantized {
             rows.checked_mul(k / BLOCK).filter(|b| b.checked_mul(2 * BLOCK).is_some()).ok_or_else(too_large)?;
         (self.m, self.k) = (m, k);
         self.tiled = isa == Isa::Amx && m >= TILES_FROM && k > BLOCK;
-        grow(&mut self.codes, blocks);
-        grow(&mut self.scales, blocks);
+        grow(&mut self.codes, blocks, Codes::default());
+        grow(&mut self.scales, blocks, 0.0);
         if self.tiled {
-            grow(&mut self.weights, blocks * 3);
+            grow(&mut self.weights, blocks, Weights::default());
         } else {
-            grow(&mut self.sums, blocks);
-            grow(&mut self.lows, blocks);
+            grow(&mut self.sums, blocks, [0; 2]);
+            grow(&mut self.lows, blocks, [0; 2]);
         }
         Ok(())
     }
@@ -195,15 +197,8 @@ impl Quantized {
         Tile {
             codes: self.codes[part.clone()].as_chunks().0,
             scales: self.scales[part.clone()].as_chunks().0,
-            weights: self.weights[part.start * 3..part.end * 3].as_chunks().0.as_chunks().0,
+            weights: self.weights[part].as_chunks().0,
         }
-    }
-}
-
-/// Makes a vector at least so long.
-fn grow<T: Clone + Default>(values: &mut Vec<T>, len: usize) {
-    if values.len() < len {
-        values.resize(len, T::default());
     }
 }
 
@@ -227,17 +222,14 @@ impl QuantizedRows<'_> {
             quantize_blocks(x, made);
             for (b, block) in (first..).zip(made) {
                 if self.tiled {
-                    let tile = row / TILE * blocks + b;
-                    let (place, row) = (tile * TILE + row % TILE, row % TILE);
+                    let place = (row / TILE * blocks + b) * TILE + row % TILE;
                     // SAFETY: places of this row alone, by the caller's promise.
                     unsafe {
                         self.codes.part(place..place + 1)[0] = block.codes;
                         self.scales.part(place..place + 1)[0] = block.scale;
                         let [one, two] = block.sums;
-                        for (part, sum) in [one, two, one + two].into_iter().enumerate() {
-                            let place = (tile * 3 + part) * TILE + row;
-                            self.weights.part(place..place + 1)[0] = sum as f32 * block.scale;
-                        }
+                        let sums = [one, two, one + two, 0];
+                        self.weights.part(place..place + 1)[0] = sums.map(|sum| sum as f32 * block.scale);
                     }
                 } else {
                     let place = row * blocks + b;

@@ -5,6 +5,7 @@
 //! written in assembly, since their intrinsics are not stable.
 #![allow(unsafe_code, reason = "tile instructions take pointers, and the system is asked to allow them")]
 
+use super::super::room::grow;
 use super::activations::{Codes, Quantized, TILE, TILES_FROM};
 use super::block::{Quads, Unpacked};
 use super::layout::{BLOCK, BLOCKS, PANEL, QUAD, has_halves, has_minimums, unit};
@@ -108,7 +109,7 @@ impl Outputs {
 /// Makes room for what [`product`] needs with `m` tokens.
 pub(super) fn reserve(m: usize, outputs: &mut Vec<Outputs>) {
     if m >= TILES_FROM && Isa::detect() == Isa::Amx {
-        outputs.resize(outputs.len().max(OUTPUTS), Outputs::NONE);
+        grow(outputs, OUTPUTS, Outputs::NONE);
     }
 }
 
@@ -132,23 +133,28 @@ pub(super) fn product(
         let long = (CODES_CACHED / (tiles * TILE * CODES) / BLOCKS * BLOCKS).max(BLOCKS);
         for start in panels.clone().step_by(together) {
             let some = start..panels.end.min(start + together);
-            if outputs.len() < some.len() * tiles {
-                outputs.resize(some.len() * tiles, Outputs::NONE);
-            }
+            grow(outputs, some.len() * tiles, Outputs::NONE);
             for from in (0..blocks).step_by(long) {
                 let to = blocks.min(from + long);
                 for (panel, outputs) in some.clone().zip(outputs.chunks_exact_mut(tiles)) {
                     for stretch in even_parts(from..to, STRETCH) {
+                        // What is unpacked next comes from memory meanwhile.
+                        let follows = w.layout.codes_at(stretch.end - 1) + w.layout.block_bytes;
+                        let next = match w.panel(panel)[follows..].as_ptr() {
+                            next if stretch.end < to => next,
+                            _ => w.panel((panel + 1).min(some.end - 1))[w.layout.codes_at(from)..].as_ptr(),
+                        };
+                        let next = Ahead { next, lines: (stretch.len() * w.layout.block_bytes / QUAD).div_ceil(tiles) };
                         // Codes with minimums have no sign.
                         unpacked.fill(&w.layout, w.panel(panel), stretch.clone(), !minimums);
                         // SAFETY: tiles are configured for these shapes, the stretch is unpacked, the tiles' tokens have
                         // memory, and the features of AVX-512 come with tiles.
                         unsafe {
                             match (halves, minimums) {
-                                (false, false) => passes::<false, false>(x, first, stretch, unpacked, outputs),
-                                (false, true) => passes::<false, true>(x, first, stretch, unpacked, outputs),
-                                (true, false) => passes::<true, false>(x, first, stretch, unpacked, outputs),
-                                (true, true) => passes::<true, true>(x, first, stretch, unpacked, outputs),
+                                (false, false) => passes::<false, false>(x, first, stretch, unpacked, outputs, next),
+                                (false, true) => passes::<false, true>(x, first, stretch, unpacked, outputs, next),
+                                (true, false) => passes::<true, false>(x, first, stretch, unpacked, outputs, next),
+                                (true, true) => passes::<true, true>(x, first, stretch, unpacked, outputs, next),
                             }
                         }
                     }
@@ -156,14 +162,28 @@ pub(super) fn product(
             }
             let unit = unit(w.encoding());
             let columns = (some.len() * PANEL).min(w.rows() - some.start * PANEL);
+            let mut row = Row([[0.0; PANEL]; TOGETHER]);
             for token in tokens.clone() {
-                let at = token - first;
-                let mut row = [[0.0; PANEL]; TOGETHER];
-                for (row, outputs) in row.iter_mut().zip(outputs.chunks_exact(tiles)).take(some.len()) {
-                    *row = outputs[at / TILE].0[at % TILE].map(|y| y * unit);
-                }
-                target.put(token, some.start * PANEL, &mut row.as_flattened_mut()[..columns]);
+                // SAFETY: the features of AVX-512 come with tiles.
+                unsafe { gather(&outputs[..some.len() * tiles], tiles, token - first, unit, &mut row) };
+                target.put(token, some.start * PANEL, &mut row.0.as_flattened_mut()[..columns]);
             }
+        }
+    }
+}
+
+/// Outputs of one token.
+#[repr(C, align(64))]
+struct Row([[f32; PANEL]; TOGETHER]);
+
+/// Brings the outputs of a token together, times `unit`.
+#[target_feature(enable = "avx512f")]
+fn gather(outputs: &[Outputs], tiles: usize, token: usize, unit: f32, row: &mut Row) {
+    for (row, outputs) in row.0.iter_mut().zip(outputs.chunks_exact(tiles)) {
+        // SAFETY: sixteen numbers each.
+        unsafe {
+            let y = _mm512_load_ps(outputs[token / TILE].0[token % TILE].as_ptr());
+            _mm512_store_ps(row.as_mut_ptr(), _mm512_mul_ps(y, _mm512_set1_ps(unit)));
         }
     }
 }
@@ -262,6 +282,23 @@ macro_rules! each_token {
     };
 }
 
+/// Memory that is read soon, so many lines of it during each tile of tokens.
+struct Ahead {
+    next: *const u8,
+    lines: usize,
+}
+
+impl Ahead {
+    #[inline(always)]
+    fn ask(&mut self) {
+        for _ in 0..self.lines {
+            // SAFETY: a hint, which touches nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(self.next.cast()) };
+            self.next = self.next.wrapping_add(QUAD);
+        }
+    }
+}
+
 /// Adds the products of one unpacked stretch of a panel with the tokens from `first` on to `outputs`, a tile of tokens
 /// each, which begin with the first stretch.
 ///
@@ -278,6 +315,7 @@ unsafe fn passes<const HALVES: bool, const MINIMUMS: bool>(
     stretch: Range<usize>,
     w: &Unpacked,
     outputs: &mut [Outputs],
+    mut ahead: Ahead,
 ) {
     let halves = if HALVES { 2 } else { 1 };
     let parts = stretch.len() * halves;
@@ -316,13 +354,13 @@ unsafe fn passes<const HALVES: bool, const MINIMUMS: bool>(
                 let scale = _mm512_loadu_ps((*scales.add(b))[half].as_ptr());
                 let minimum = _mm512_loadu_ps((*minimums.add(b))[half].as_ptr());
                 let dx = (*dx.add(b)).as_ptr();
-                let weight = (*weights.add(b))[if HALVES { half } else { 2 }].as_ptr();
+                let weight = (*weights.add(b)).as_ptr();
                 let sums = (*ring.add($slot)).0.as_ptr().cast::<i32>();
                 each_token!(|T| {
                     let sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums.add(T * PANEL).cast()));
                     acc[T] = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(*dx.add(T))), acc[T]);
                     if MINIMUMS {
-                        acc[T] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(*weight.add(T)), acc[T]);
+                        acc[T] = _mm512_fmadd_ps(minimum, _mm512_set1_ps((*weight.add(T))[if HALVES { half } else { 2 }]), acc[T]);
                     }
                 });
             }
@@ -341,6 +379,7 @@ unsafe fn passes<const HALVES: bool, const MINIMUMS: bool>(
     let slot = |part: usize| if part == 0 { 2 } else { part % 2 };
     let last = parts - 1;
     for tile in 0..outputs.len() {
+        ahead.ask();
         if last.is_multiple_of(2) {
             multiply!(2, 0, 0, 0);
         } else {

@@ -234,18 +234,21 @@ fn matmul_packed_on(isa: Isa, x: &Quantized, w: &Packed<'_>, y: &mut [f32], team
         static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
     }
     let y = Disjoint::new(y);
-    team.run_chunks(w.panels(), chunk(w.panels(), team.threads()), |range| {
+    team.run_chunks(w.panels(), chunk(w.panels(), x.m(), team.threads()), |range| {
         SCRATCH.with_borrow_mut(|scratch| product(isa, x, w, range, Target::new(&y, w.rows(), 0), scratch));
     });
     Ok(())
 }
 
-/// Panels that a thread takes at a time: a few parts a thread, each a multiple of what kernels do at once.
-pub fn chunk(panels: usize, threads: usize) -> usize {
-    if threads <= 1 {
-        return panels.max(1);
+/// Panels that a thread takes at a time in a product of `m` rows: a few parts a thread, for single rows each a multiple of
+/// what kernels do at once.
+pub fn chunk(panels: usize, m: usize, threads: usize) -> usize {
+    let part = panels.div_ceil(threads * 4).max(1);
+    match (threads, m) {
+        (..=1, _) => panels.max(1),
+        (_, ..=1) => part.next_multiple_of(4),
+        _ => part,
     }
-    panels.div_ceil(threads * 4).next_multiple_of(4)
 }
 
 /// Packs all of a matrix over the threads of a team; `out` has [`Packed::bytes`] bytes.
