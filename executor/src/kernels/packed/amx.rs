@@ -360,7 +360,11 @@ unsafe fn passes<const HALVES: bool, const MINIMUMS: bool>(
                     let sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums.add(T * PANEL).cast()));
                     acc[T] = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(*dx.add(T))), acc[T]);
                     if MINIMUMS {
-                        acc[T] = _mm512_fmadd_ps(minimum, _mm512_set1_ps((*weight.add(T))[if HALVES { half } else { 2 }]), acc[T]);
+                        acc[T] = _mm512_fmadd_ps(
+                            minimum,
+                            _mm512_set1_ps((*weight.add(T))[if HALVES { half } else { 2 }]),
+                            acc[T],
+                        );
                     }
                 });
             }

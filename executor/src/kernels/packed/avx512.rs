@@ -12,12 +12,14 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 use tallow_format::Encoding;
 
-/// Panels that one token runs over at once.
+/// Panels that one token runs over at once: of few bits more, so that as much memory is under way.
 const STREAMS: usize = 4;
+/// The same of eight bits.
+const STREAMS_Q8: usize = 2;
 /// Tokens that run over an unpacked panel at once.
 const TOKENS: usize = 8;
 /// How far ahead memory is asked for, in bytes.
-const AHEAD: usize = 2048;
+const AHEAD: usize = 1024;
 
 /// As [`super::product`].
 pub(super) fn product(
@@ -97,7 +99,10 @@ unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<us
     while panel < panels.end {
         // SAFETY: the features are there; as many panels follow.
         let done = unsafe {
-            if panels.end - panel >= STREAMS {
+            if E == Q8 && panels.end - panel >= STREAMS_Q8 {
+                some_panels::<E, STREAMS_Q8>(x, w, panel, target);
+                STREAMS_Q8
+            } else if panels.end - panel >= STREAMS {
                 some_panels::<E, STREAMS>(x, w, panel, target);
                 STREAMS
             } else {

@@ -51,7 +51,13 @@ pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>
 /// # Safety
 /// `start` must point to the bytes of all rows of `w`, and `range` lie within them.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn run<const SOURCE: u8>(x: &[f32], w: &Rows<'_>, start: *const u8, range: Range<usize>, mut target: Target<'_>) {
+unsafe fn run<const SOURCE: u8>(
+    x: &[f32],
+    w: &Rows<'_>,
+    start: *const u8,
+    range: Range<usize>,
+    mut target: Target<'_>,
+) {
     let (k, row_bytes) = (w.k(), w.row_bytes());
     let m = x.len() / k;
     let keep = (KEEP / 4 / k).next_multiple_of(HIGH).max(HIGH);
