@@ -3,7 +3,7 @@
 
 use super::activations::{Quantized, Row};
 use super::block::Unpacked;
-use super::layout::{BLOCK, PANEL, factor, has_halves, has_minimums, offset, unit};
+use super::layout::{BLOCK, PANEL, QUAD, factor, has_halves, has_minimums, offset, unit};
 use super::{Isa, Packed, Target};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -91,14 +91,14 @@ unsafe fn tile<const T: usize, const HALVES: bool, const MINIMUMS: bool>(
             });
             let parts = if HALVES { half..half + 1 } else { 0..2 };
             for part in parts {
-                let quads = &w.codes[b].0[part];
-                for j in 0..4 {
+                let [highs, lows] = &w.codes[b].0[part];
+                for (j, (above, below)) in highs.iter().zip(lows).enumerate() {
                     for rows in 0..2 {
                         // SAFETY: 32 bytes of each quad, four codes of each token.
                         unsafe {
-                            let load = |plane: usize| _mm256_load_si256(quads[plane][j].as_ptr().add(32 * rows).cast());
-                            let codes = _mm256_xor_si256(load(0), _mm256_set1_epi8(i8::MIN));
-                            let (size, below) = (_mm256_abs_epi8(codes), load(1));
+                            let load = |quad: &[u8; QUAD]| _mm256_load_si256(quad.as_ptr().add(32 * rows).cast());
+                            let codes = _mm256_xor_si256(load(above), _mm256_set1_epi8(i8::MIN));
+                            let (size, below) = (_mm256_abs_epi8(codes), load(below));
                             for (t, sums) in sums.iter_mut().enumerate() {
                                 let of = |plane: usize| {
                                     let codes = tokens[t].codes.as_ptr().add(b).cast::<i8>();

@@ -393,10 +393,10 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
             for part in parts {
                 // SAFETY: the block's quads are there, and the tokens' codes.
                 unsafe {
-                    let quads = &w.codes.get_unchecked(b).0[part];
-                    for j in 0..4 {
-                        let quad = |plane: usize| _mm512_load_si512(quads[plane][j].as_ptr().cast());
-                        let (above, below) = (quad(0), quad(1));
+                    let [highs, lows] = &w.codes.get_unchecked(b).0[part];
+                    for (j, (above, below)) in highs.iter().zip(lows).enumerate() {
+                        let load = |quad: &[u8; QUAD]| _mm512_load_si512(quad.as_ptr().cast());
+                        let (above, below) = (load(above), load(below));
                         for t in 0..TOKENS {
                             let of = |plane: usize| {
                                 let codes = tokens[t].codes.as_ptr().add(b).cast::<i8>();

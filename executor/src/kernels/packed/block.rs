@@ -67,8 +67,8 @@ const Q2K: u8 = factor(Encoding::Q2K);
 multiversion! {
     fn unpack_q8(layout: &Layout, panel: &[u8], blocks: Range<usize>, offset: u8, to: &mut Unpacked) {
         for Block { from, head, to, .. } in each_block(layout, panel, blocks, to) {
-            for j in 0..8 {
-                fill::<Q8>(to.codes, j, offset, |i| from[j][i]);
+            for (j, from) in from.iter().enumerate() {
+                fill::<Q8>(to.codes, j, offset, |i| from[i]);
             }
             words(head, &mut to.scales[0]);
         }
@@ -130,9 +130,9 @@ multiversion! {
             }
             for half in 0..2 {
                 let both = small(head, 2 * (b % BLOCKS) + half);
-                for r in 0..PANEL {
-                    to.scales[half][r] = half_at(head, r) * f32::from(both[r] & 15);
-                    to.minimums[half][r] = -(half_at(head, PANEL + r) * f32::from(both[r] >> 4));
+                for (r, both) in both.iter().enumerate() {
+                    to.scales[half][r] = half_at(head, r) * f32::from(both & 15);
+                    to.minimums[half][r] = -(half_at(head, PANEL + r) * f32::from(both >> 4));
                 }
             }
         }
@@ -192,9 +192,9 @@ fn sixteenth<const FACTOR: u8>(code: u8) -> u8 {
 /// Codes with four low bits in nibbles; `high` gives the rest of quad `j`.
 #[inline(always)]
 fn nibbles<const FACTOR: u8>(from: &[[u8; QUAD]], high: impl Fn(usize, usize) -> u8, offset: u8, to: &mut Quads) {
-    for j in 0..4 {
-        fill::<FACTOR>(to, j, offset, |i| from[j][i] & 15 | high(j, i));
-        fill::<FACTOR>(to, j + 4, offset, |i| from[j][i] >> 4 | high(j + 4, i));
+    for (j, from) in from.iter().enumerate().take(4) {
+        fill::<FACTOR>(to, j, offset, |i| from[i] & 15 | high(j, i));
+        fill::<FACTOR>(to, j + 4, offset, |i| from[i] >> 4 | high(j + 4, i));
     }
 }
 
