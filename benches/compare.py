@@ -219,9 +219,17 @@ def engines(args):
     return found, missing
 
 
-def measure(args, found, chosen):
-    """All rounds: in each, every engine measures every variant with every number of threads."""
+def measure(args, found, chosen, keep):
+    """All rounds: in each, every engine measures every variant with every number of threads. `keep` gets all rows after
+    each measurement, so that a run that is stopped loses one."""
     rows = {}
+
+    def as_list():
+        return [
+            {"source": v.source, "kind": v.kind, "threads": t, "engine": name, **row}
+            for (v, t, name), row in rows.items()
+        ]
+
     for variant in chosen:
         for engine in found:
             try:
@@ -246,9 +254,8 @@ def measure(args, found, chosen):
                     except Failure as failure:
                         row["error"] = str(failure)
                         say(f"failed: {engine.name} on {variant.source} {variant.kind}: {failure}")
-    return [
-        {"source": v.source, "kind": v.kind, "threads": t, "engine": name, **row} for (v, t, name), row in rows.items()
-    ]
+                    keep(as_list())
+    return as_list()
 
 
 def source(text):
@@ -302,11 +309,22 @@ def main():
             "missing": missing,
             "rounds": args.rounds,
             "decode_tokens": args.decode,
-            "rows": measure(args, found, chosen),
-            "quality": quality.measure(args, by_name, chosen, run, Failure, say),
+            "rows": [],
+            "quality": [],
         }
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
+
+        def save(**parts):
+            result.update(parts)
+            if args.json:
+                part = args.json.with_name(args.json.name + ".part")
+                part.write_text(json.dumps(result, indent=1) + "\n")
+                part.replace(args.json)
+
+        try:
+            save(rows=measure(args, found, chosen, lambda rows: save(rows=rows)))
+            save(quality=quality.measure(args, by_name, chosen, run, Failure, say))
+        except KeyboardInterrupt:
+            say("stopped: what was measured so far follows")
     text = table.text(result)
     print(text)
     if args.write:

@@ -138,7 +138,8 @@ def text(result):
     for row in result["rows"]:
         if "error" in row:
             out += f"Left out: {row['engine']}, {row['source']} {row['kind']}, {row['threads']} threads: {row['error']}.\n"
-    out += f"{result['rounds']} rounds, the engines in turn; each cell is the median, with least and greatest.\n"
+    rounds = result["rounds"]
+    out += f"{rounds} round{'s' if rounds != 1 else ''}, the engines in turn; each cell is the median, with least and greatest.\n"
     depths = sorted({n for r in result["rows"] for n in r.get("measured", {}).get("decode", {})})
     prompts = sorted({n for r in result["rows"] for n in r.get("measured", {}).get("prefill", {})}, reverse=True)
     tokens = result.get("decode_tokens", 128)

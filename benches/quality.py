@@ -75,6 +75,7 @@ def main():
     parser.add_argument("--begin", type=int, help="id of the token that begins each window")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    args.tallow = args.tallow.resolve()
     args.cache.mkdir(parents=True, exist_ok=True)
     ids = json.loads(args.ids.read_text())
     ids = ids["ids"] if isinstance(ids, dict) else ids

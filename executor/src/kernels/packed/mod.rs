@@ -240,14 +240,13 @@ fn matmul_packed_on(isa: Isa, x: &Quantized, w: &Packed<'_>, y: &mut [f32], team
     Ok(())
 }
 
-/// Panels that a thread takes at a time in a product of `m` rows: a few parts a thread, for single rows each a multiple of
-/// what kernels do at once.
+/// Panels that a thread takes at a time in a product of `m` rows: a few parts a thread, since what it takes it brings into
+/// its cache; of single rows many, since the last part is waited for, each a multiple of what kernels do at once.
 pub fn chunk(panels: usize, m: usize, threads: usize) -> usize {
-    let part = panels.div_ceil(threads * 4).max(1);
     match (threads, m) {
         (..=1, _) => panels.max(1),
-        (_, ..=1) => part.next_multiple_of(4),
-        _ => part,
+        (_, ..=1) => panels.div_ceil(threads * 16).max(1).next_multiple_of(4),
+        _ => panels.div_ceil(threads * 4).max(1),
     }
 }
 
