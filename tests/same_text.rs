@@ -1,0 +1,283 @@
+//! Greedy text is the same, token for token and bit for bit, whatever the threads, the prompt's chunks, the cache, the
+//! packed file and the instruction set.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
+mod common;
+
+use common::{folder, values};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+use tallow::executor::kernels::Isa;
+use tallow::executor::sampling::{AllowedIds, Sampler, SamplingParams};
+use tallow::executor::stream::TextStream;
+use tallow::executor::{Program, Session};
+use tallow::ir::binary::RawGraph;
+use tallow::ir::verify::verify;
+use tallow::ir::{Graph, Op};
+use tallow::{CacheType, GenerateOptions, Model, ModelOptions, PackedCache, Rows};
+
+/// One thing that may vary, each at its base value.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    threads: usize,
+    chunk: usize,
+    cache: CacheType,
+    packed: Option<&'a Path>,
+}
+
+const BASE: Setting = Setting { threads: 2, chunk: 512, cache: CacheType::Auto, packed: None };
+
+impl Setting<'_> {
+    fn open(self, path: &Path) -> Model {
+        let mut options = ModelOptions::default();
+        options.program.threads = self.threads;
+        options.program.chunk = self.chunk;
+        options.program.cache = self.cache;
+        options.program.packed_cache = if self.packed.is_some() { PackedCache::On } else { PackedCache::Off };
+        let model = Model::open_with(path, &options).unwrap();
+        if let Some(folder) = self.packed {
+            model.set_packed_folder(folder);
+        }
+        model
+    }
+}
+
+/// A greedy text and the logits that chose its tokens; the first are the last of the prompt.
+struct Text {
+    ids: Vec<u32>,
+    text: String,
+    logits: Vec<Vec<f32>>,
+}
+
+impl Text {
+    /// Asserts the same text, and the same bits of all logits.
+    fn assert_is(&self, wanted: &Text, what: &str) {
+        self.assert_reads(wanted, what);
+        for (at, (found, wanted)) in self.logits.iter().zip(&wanted.logits).enumerate() {
+            let same = found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{what}: the logits of token {at} differ by {:e}", common::error(found, wanted));
+        }
+    }
+
+    fn assert_reads(&self, wanted: &Text, what: &str) {
+        assert_eq!(self.ids, wanted.ids, "{what}");
+        assert_eq!(self.text, wanted.text, "{what}");
+    }
+
+    /// A number over the bits of all logits (FNV-1a).
+    fn digest(&self) -> u64 {
+        let bytes = self.logits.iter().flatten().flat_map(|x| x.to_bits().to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    }
+}
+
+/// How a token that was chosen becomes part of the text.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    /// It follows what the cache holds.
+    Cached,
+    /// The whole text runs anew, in a new session.
+    Anew,
+}
+
+fn sampling(model: &Model) -> SamplingParams {
+    SamplingParams { temperature: 0.0, ..model.sampling(0).unwrap() }
+}
+
+/// `count` tokens after a prompt, end tokens or not.
+fn greedy(model: &Model, program: &Arc<Program>, prompt: &[u32], count: usize, next: Next) -> Text {
+    let tokenizer = model.tokenizer().unwrap();
+    let mut sampler = Sampler::new(sampling(model)).unwrap().with_allowed(AllowedIds::of(&tokenizer));
+    let mut stream = TextStream::continuing(true);
+    let mut session = Session::new(program.clone());
+    let mut whole = prompt.to_vec();
+    let mut made = Text { ids: Vec::new(), text: String::new(), logits: Vec::new() };
+    while made.ids.len() < count {
+        let row = match made.ids.last() {
+            Some(&last) if next == Next::Cached => session.decode(last).unwrap().to_vec(),
+            _ => {
+                session.reset();
+                values(&session.forward(&whole, Rows::Last).unwrap())
+            }
+        };
+        let id = sampler.sample(&row, &whole).unwrap();
+        made.text += &stream.push(&tokenizer, id);
+        made.ids.push(id);
+        made.logits.push(row);
+        whole.push(id);
+    }
+    made.text += &stream.finish();
+    made
+}
+
+fn cached(model: &Model, prompt: &[u32], count: usize) -> Text {
+    greedy(model, model.program(), prompt, count, Next::Cached)
+}
+
+/// A model's graph without its caches: each call stands alone.
+fn without_cache(model: &Model) -> Graph {
+    let graph = model.graph().graph();
+    let mut raw = RawGraph::from_graph(graph).unwrap();
+    let mut renamed = std::collections::HashMap::new();
+    raw.nodes.retain(|node| {
+        let is_cache = matches!(node.op, Op::KvCache);
+        if is_cache {
+            renamed.extend(node.outputs.iter().cloned().zip(node.inputs.iter().cloned()));
+        }
+        !is_cache
+    });
+    assert!(!renamed.is_empty());
+    for input in raw.nodes.iter_mut().flat_map(|node| &mut node.inputs) {
+        if let Some(name) = renamed.get(input) {
+            input.clone_from(name);
+        }
+    }
+    raw.to_graph(&|name| Some(graph.ty(graph.weight_named(name)?).clone()), false).unwrap()
+}
+
+/// All of it for one model.
+fn check(name: &str, path: &Path, prompt: &[u32], count: usize) {
+    let start = Instant::now();
+    let said = |what: &str| println!("{name}: {what} at {:.1} s", start.elapsed().as_secs_f64());
+    let model = BASE.open(path);
+    let base = cached(&model, prompt, count);
+    println!("{name}: {} tokens, then {count}: {:?}", prompt.len(), base.text);
+    assert!(!base.text.trim().is_empty());
+    said("base");
+
+    // Generation is what this file's own loop is.
+    let options = GenerateOptions {
+        sampling: Some(sampling(&model)),
+        max_tokens: Some(count),
+        ignore_end: true,
+        ..GenerateOptions::default()
+    };
+    let mut session = model.session().unwrap();
+    let mut generation = session.continue_ids(prompt, &options).unwrap();
+    let text: String = generation.by_ref().map(Result::unwrap).collect();
+    assert_eq!((generation.ids(), text), (base.ids.as_slice(), base.text.clone()));
+    said("generation");
+
+    // The packed file, as it is made and as it is mapped.
+    let temporary = tempfile::tempdir().unwrap();
+    let packed = Setting { packed: Some(temporary.path()), ..BASE };
+    let model = packed.open(path);
+    cached(&model, prompt, count).assert_is(&base, "cold");
+    model.program().pack().unwrap();
+    model.program().packed().finish();
+    let cold = model.program().packed().report();
+    assert!(cold.matrices > 0 && cold.packed == cold.matrices && cold.mapped == 0, "{cold:?}");
+    assert!(cold.file.as_ref().unwrap().exists(), "{cold:?}");
+    drop(model);
+    let model = packed.open(path);
+    cached(&model, prompt, count).assert_is(&base, "warm");
+    let warm = model.program().packed().report();
+    assert_eq!((warm.packed, warm.mapped, &warm.file), (0, warm.matrices, &cold.file), "{warm:?}");
+    drop(model);
+    said("packed file");
+
+    // Instruction sets, each in a process of its own as the set is chosen once; on the one mapped file.
+    for isa in Isa::ALL.into_iter().filter(|&isa| isa <= Isa::best()) {
+        let found = in_child(isa, path, temporary.path(), prompt, count);
+        let wanted = line(&base);
+        assert_eq!(found, wanted, "{}", isa.name());
+        said(isa.name());
+    }
+
+    for threads in [1, 2] {
+        for chunk in [1, 7, 64, prompt.len()] {
+            let what = format!("{threads} threads, chunks of {chunk}");
+            cached(&Setting { threads, chunk, ..packed }.open(path), prompt, count).assert_is(&base, &what);
+            said(&what);
+        }
+    }
+
+    // Without what the cache holds, each token from the whole text: the same bits for each type of cache that rounds
+    // rows on their own.
+    for cache in [CacheType::F32, CacheType::F16] {
+        let model = Setting { cache, ..packed }.open(path);
+        let with = cached(&model, prompt, count);
+        greedy(&model, model.program(), prompt, count, Next::Anew).assert_is(&with, &format!("anew, {cache:?}"));
+        said(&format!("anew, {cache:?}"));
+        if cache == CacheType::F32 {
+            let graph = verify(without_cache(&model)).unwrap();
+            let program = Arc::new(Program::new(&graph, model.weights(), *model.program().options()).unwrap());
+            program.packed().set_folder(temporary.path().to_owned());
+            assert!(Session::new(program.clone()).is_stateless());
+            let without = greedy(&model, &program, prompt, count, Next::Anew);
+            let errors = without.logits.iter().zip(&with.logits).map(|(a, b)| common::error(a, b));
+            println!("{name}: without a cache, logits differ by {:e} at most", errors.fold(0.0, f32::max));
+            without.assert_reads(&with, "a graph without a cache");
+            said("a graph without a cache");
+        }
+    }
+}
+
+const CHILD: &str = "TALLOW_TEST_SAME_TEXT_CHILD";
+
+/// What a child says of a text.
+fn line(text: &Text) -> String {
+    format!("{:?} {:?} {:016x}", text.ids, text.text, text.digest())
+}
+
+/// The line of [`child`] on an instruction set.
+fn in_child(isa: Isa, path: &Path, packed: &Path, prompt: &[u32], count: usize) -> String {
+    let ids: Vec<String> = prompt.iter().map(u32::to_string).collect();
+    let given = [path.to_str().unwrap(), packed.to_str().unwrap(), &count.to_string(), &ids.join(",")].join("\n");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]).env(CHILD, given).env("TALLOW_ISA", isa.name());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}: {text}{}", isa.name(), String::from_utf8_lossy(&output.stderr));
+    let found = text.lines().find_map(|line| line.strip_prefix("text "));
+    found.unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+/// What another process does for [`check`].
+#[test]
+fn child() {
+    let Ok(given) = std::env::var(CHILD) else { return };
+    let given: Vec<&str> = given.lines().collect();
+    let &[path, packed, count, ids] = given.as_slice() else { panic!("{given:?}") };
+    assert_eq!(Isa::detect().name(), std::env::var("TALLOW_ISA").unwrap());
+    let prompt: Vec<u32> = ids.split(',').map(|id| id.parse().unwrap()).collect();
+    let model = Setting { packed: Some(Path::new(packed)), ..BASE }.open(Path::new(path));
+    let text = cached(&model, &prompt, count.parse().unwrap());
+    let report = model.program().packed().report();
+    assert_eq!((report.packed, report.mapped), (0, report.matrices), "{report:?}");
+    println!("\ntext {}", line(&text));
+}
+
+#[test]
+fn the_storyteller_tells_the_same_text() {
+    let path = folder("models/storyteller.model");
+    let text = "Once upon a time, a gentle fox named Poppy lived in a garden behind an old mill. Each morning she \
+                walked to the pond, and each evening she told the owl what she had seen. One day the rain did not \
+                stop, and the pond grew until it stood before the door of the mill. Poppy called her friends, the \
+                otter and the bear, and they built a small boat of bark.";
+    let mut prompt = Model::storyteller().unwrap().session().unwrap().encode(text).unwrap();
+    assert!(prompt.len() >= 90, "{}", prompt.len());
+    prompt.truncate(100);
+    check("storyteller", &path, &prompt, 40);
+}
+
+fn real(file: &str) {
+    let Some((path, _folder)) = common::real_model(file) else { return };
+    let text = std::fs::read_to_string(folder("tests/references/text.txt")).unwrap();
+    let mut prompt = BASE.open(&path).session().unwrap().encode(&text).unwrap();
+    prompt.truncate(100);
+    check(file, &path, &prompt, 24);
+}
+
+#[test]
+fn gemma_3_270m_writes_the_same_text() {
+    real("gemma3-270m-q4_k_m.gguf");
+}
+
+#[test]
+fn qwen_2_5_coder_writes_the_same_text() {
+    real("qwen2.5-coder-0.5b.gguf");
+}
