@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Numbers, import, open, values};
+use common::{Numbers, child, import, open, values};
 use serde_json::json;
 use std::path::Path;
 use tallow::executor::{Device, Session, save_safetensors};
@@ -121,6 +121,24 @@ fn check(encoding: &str) {
         let same = other.iter().zip(&fast).all(|(a, b)| bits(a) == bits(b));
         assert!(same && other.len() == fast.len(), "{encoding}: {threads} threads, chunks of {chunk}");
     }
+    let wanted = digest(&model, &ids);
+    for isa in child::sets() {
+        assert_eq!(child::ask(isa, &[path.to_str().unwrap()]), wanted, "{encoding}: {}", isa.name());
+    }
+}
+
+/// The bits of all logits of a text, at once and one token after another.
+fn digest(model: &Model, ids: &[u32]) -> String {
+    let mut session = Session::new(model.program().clone());
+    let mut all = rows(model, ids).concat();
+    ids[..32].iter().for_each(|&id| all.extend(session.decode(id).unwrap()));
+    format!("{:016x}", child::digest(&all))
+}
+
+/// What another process does for [`check`].
+#[test]
+fn child() {
+    child::answer(|[path]| digest(&open(Path::new(path), Engine::Cpu, 2, 512), &random_ids()));
 }
 
 macro_rules! encodings {
