@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 pub mod cases;
+pub mod child;
 pub mod one_token;
 
 use std::path::{Path, PathBuf};
