@@ -23,6 +23,8 @@ use tallow_ir::POS;
 
 /// Tokens of the prompt of the time to the first token.
 const FIRST_PROMPT: usize = 8;
+/// The longest text that is measured, also where the model sets no limit: ids and caches take memory for each token.
+const LONGEST: usize = 1 << 24;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -80,11 +82,13 @@ pub fn run(
         }
     };
     progress.start(repetitions);
-    let mut opened = None;
+    let mut opened: Option<Model> = None;
     for _ in 0..repetitions {
         part(progress, "load")?;
         // Two of them at once would not fit everywhere, and would count as peak memory.
-        drop(opened.take());
+        if let Some(model) = opened.take() {
+            report.warnings_of(&model);
+        }
         let start = Instant::now();
         let model = open()?;
         continues_ids(&model)?;
@@ -92,7 +96,7 @@ pub fn run(
         let _ = model.tokenizer();
         let mut session = Session::new(model.program().clone());
         report.load_seconds.push(start.elapsed().as_secs_f64());
-        let prompt = FIRST_PROMPT.min(model.program().options().context.unwrap_or(usize::MAX));
+        let prompt = FIRST_PROMPT.min(context(&model));
         greedy(&session.forward(&ids(prompt, 2), Rows::Last)?)?;
         report.first_token_seconds.push(start.elapsed().as_secs_f64());
         opened = Some(model);
@@ -102,10 +106,14 @@ pub fn run(
     report.describe(&model);
     let mut session = Session::new(program.clone());
     let vocabulary = session.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
-    let context = program.options().context.unwrap_or(usize::MAX);
+    let context = context(&model);
     let fits = |report: &mut Report, what: String, tokens: usize| {
         if tokens > context {
-            report.skipped.push(format!("{what}: needs {tokens} tokens, and the context holds {context}"));
+            let limit = match program.options().context {
+                Some(asked) if asked <= LONGEST => "the context holds",
+                _ => "no text is measured that is longer than",
+            };
+            report.skipped.push(format!("{what}: needs {tokens} tokens, and {limit} {context}"));
         }
         tokens <= context
     };
@@ -121,7 +129,7 @@ pub fn run(
     } else if options.decode > 0 {
         for &depth in &options.depth {
             let begun = depth.max(1);
-            if fits(&mut report, format!("decode of {} at depth {depth}", options.decode), begun + options.decode) {
+            if fits(&mut report, format!("decode of {} at depth {depth}", options.decode), begun.saturating_add(options.decode)) {
                 let bytes = work::of_decoding(&model, begun, options.decode).bytes as f64 / options.decode as f64;
                 report.decode.push(Decode { depth, tokens: options.decode, bytes, ..Decode::default() });
                 texts.push(Session::new(program.clone()));
@@ -129,7 +137,7 @@ pub fn run(
         }
     }
     // Once unmeasured: then every page is there, and the memory that running takes is known before more is taken here.
-    progress.start((repetitions + 1) * (report.prefill.len() + report.decode.len()));
+    progress.start(repetitions.saturating_add(1).saturating_mul(report.prefill.len() + report.decode.len()));
     for prefill in &report.prefill {
         part(progress, "warm-up")?;
         session.reset();
@@ -170,7 +178,13 @@ pub fn run(
     }
     report.bandwidth = limits.bandwidth;
     report.peak = limits.peak;
+    report.warnings_of(&model);
     Ok(report)
+}
+
+/// The most tokens of a text that is measured.
+fn context(model: &Model) -> usize {
+    model.program().options().context.unwrap_or(LONGEST).min(LONGEST)
 }
 
 /// Tokens per second of the first so many tokens of a measurement of decoding; choosing them is not counted.
@@ -336,6 +350,44 @@ mod tests {
         );
         assert_eq!(seen.begun, seen.total);
         assert!(report.load_seconds.max() <= report.first_token_seconds.max());
+    }
+
+    #[test]
+    fn lengths_beyond_all_bounds_are_skipped() {
+        let mut open = || {
+            let mut options = crate::ModelOptions::default();
+            options.program.context = Some(usize::MAX);
+            Model::storyteller_with(&options)
+        };
+        let lengths = |decode: usize, n: usize| BenchOptions {
+            repetitions: 1,
+            prefill: vec![n],
+            decode,
+            depth: vec![n, 1],
+            memory: 1 << 16,
+        };
+        for options in [lengths(usize::MAX, usize::MAX), lengths(usize::MAX, 1 << 40), lengths(1 << 40, usize::MAX)] {
+            let report = run(&mut open, &options, &mut Seen::default()).unwrap();
+            assert_eq!((report.prefill.len(), report.decode.len(), report.skipped.len()), (0, 0, 3), "{options:?}");
+            assert!(report.skipped.iter().all(|s| s.contains("longer than 16777216")), "{:?}", report.skipped);
+        }
+    }
+
+    #[test]
+    fn what_a_token_reads_is_less_with_a_smaller_cache() {
+        let read = |cache| {
+            let mut options = crate::ModelOptions::default();
+            options.program.cache = cache;
+            let mut open = || Model::storyteller_with(&options);
+            let report = run(&mut open, &small(), &mut Seen::default()).unwrap();
+            assert_eq!(report.cache, cache);
+            report.decode[1].bytes
+        };
+        use tallow_executor::CacheType::{F16, F32, Q8};
+        let [exact, half, small] = [F32, F16, Q8].map(read);
+        assert!(exact > half && half > small, "{exact} {half} {small}");
+        // A value takes 4 bytes, 2, and 1 with two more for each 32: the matrices are the rest.
+        assert!(((exact - half) * 15.0 - (half - small) * 32.0).abs() < 1e-3 * exact, "{exact} {half} {small}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
+use tallow::executor::kernels::team::MAX_THREADS;
 use tallow::executor::sampling::SamplingParams;
 use tallow::format::ReadOptions;
 use tallow::format::container::DEFAULT_MAX_TEXT;
@@ -72,6 +73,24 @@ impl From<Packed> for PackedCache {
     }
 }
 
+/// A number of things of which there has to be one.
+pub fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+    match text.trim().parse() {
+        Ok(0) => Err("give 1 or more".into()),
+        Ok(n) => Ok(n),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
+/// As many threads as a team may have.
+fn threads(text: &str) -> std::result::Result<usize, String> {
+    match text.trim().parse() {
+        Ok(n) if n <= MAX_THREADS => Ok(n),
+        Ok(_) => Err(format!("give at most {MAX_THREADS}, or 0 for one per physical core")),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
 /// Limits on reading a container.
 #[derive(Args, Clone, Debug)]
 pub struct Reading {
@@ -102,13 +121,13 @@ pub struct LoadOptions {
     #[arg(long)]
     pub token_by_token: bool,
     /// Number of threads; 0 is one per physical core.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = threads)]
     pub threads: usize,
     /// Element type of the key-value cache.
     #[arg(long, value_enum, default_value_t)]
     pub cache: Cache,
     /// Most tokens that the context may hold; by default what the model's config says.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub context: Option<usize>,
     /// Keep matrices, once packed for the processor, in the cache folder for other runs.
     #[arg(long, value_enum, default_value_t)]
@@ -158,9 +177,15 @@ impl LoadOptions {
     }
 }
 
-/// Says what happened to packed matrices that a user should know, once a model has run.
+/// Says what happened to packed matrices that a user should know, once a model has run. Waits for their file.
 pub fn warn_of_packed(model: &Model, ui: &Ui) {
-    model.program().packed().report().warnings.iter().for_each(|w| ui.warn(w));
+    packed_report(model).warnings.iter().for_each(|w| ui.warn(w));
+}
+
+/// What happened to packed matrices, once their file is written: what goes wrong with it is known then.
+pub fn packed_report(model: &Model) -> PackedReport {
+    model.program().packed().finish();
+    model.program().packed().report()
 }
 
 /// What happened to packed matrices, for machines.
@@ -173,6 +198,7 @@ pub fn packed_json(report: &PackedReport) -> serde_json::Value {
         "packing_seconds": report.packing.as_secs_f64(),
         "checking_seconds": report.checking.as_secs_f64(),
         "file": report.file,
+        "warnings": report.warnings,
         "notes": report.notes,
     })
 }

@@ -66,9 +66,159 @@ fn what_continues_no_text_is_not_measured() {
         let error = tallow(folder.path(), &[command, "none.model"]).fails(3);
         assert!(error.contains("none.model"), "{error}");
     }
-    for arguments in [&["bench", "--repetitions", "0"][..], &["bench", "--prefill", "a"], &["profile"]] {
-        assert_eq!(tallow(folder.path(), arguments).code, 2);
+}
+
+#[test]
+fn values_that_no_run_can_have_are_errors_that_name_the_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let huge = usize::MAX.to_string();
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        let ran = tallow(folder.path(), arguments);
+        let error = ran.fails(2);
+        assert!(parts.iter().all(|part| error.contains(part)), "{arguments:?}: {error}");
+    };
+    for (option, value, why) in [
+        ("--prefill", "4,", "a number is missing"),
+        ("--prefill", "", "a number is missing"),
+        ("--depth", "0,,1", "a number is missing"),
+        ("--depth", "1.5", "invalid digit"),
+        ("--repetitions", "0", "give 1 or more"),
+        ("--threads", "1025", "give at most 1024"),
+        ("--threads", "x", "invalid digit"),
+        ("--context", "0", "give 1 or more"),
+        ("--cache", "f64", "possible values"),
+        ("--packed-cache", "yes", "possible values"),
+    ] {
+        refused(&["bench", &format!("{option}={value}")], &[option, why]);
     }
+    for (options, parts) in [
+        (&["--tokens", "0"][..], &["--tokens", "give 1 or more"][..]),
+        (&["--tokens", &huge], &["--tokens", "the context holds 1024"]),
+        (&["--tokens", "1000", "--decode", "25"], &["need 1025", "--context"]),
+        (&["--decode", &huge], &["--decode", "the context holds 1024"]),
+        (&["--force"], &["--trace"]),
+    ] {
+        refused(&[&["profile"], options].concat(), parts);
+    }
+    // What does not fit is said at the end of a measurement, and the rest is measured.
+    for depth in [huge.as_str(), "1023"] {
+        let all = ["bench", "--repetitions", "1", "--prefill", &huge, "--decode", &huge, "--depth", depth];
+        let shown = tallow(folder.path(), &all).fine();
+        assert_eq!(shown.matches("the context holds 1024\n").count(), 2, "{shown}");
+    }
+    assert_eq!(listing(folder.path()), [""; 0], "nothing is left behind");
+}
+
+#[test]
+fn reports_say_what_ran_and_which_peak_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    fn arguments(cache: &str) -> [&str; 11] {
+        ["bench", "--repetitions", "1", "--prefill", "4", "--decode", "1", "--depth", "0,900", "--cache", cache]
+    };
+    let report = |cache: &str| tallow(folder.path(), &[&arguments(cache)[..], &["--json"]].concat()).json();
+    let read = |cache: &str| {
+        let report = report(cache);
+        assert_eq!(report["cache"], cache);
+        assert_eq!(report["packed"]["matrices"], report["packed"]["packed"]);
+        report["decode"][1]["bytes_per_token"].as_f64().unwrap()
+    };
+    let (exact, half, small) = (read("f32"), read("f16"), read("q8"));
+    assert!(exact > half && half > small, "{exact} {half} {small}");
+    let shown = tallow(folder.path(), &arguments("q8")).fine();
+    let (first, last) = (shown.lines().next().unwrap(), shown.lines().find(|l| l.starts_with("the peak is")).unwrap());
+    let found = report("q8");
+    let name = |what: &str| found[what].as_str().unwrap().to_owned();
+    assert!(first.contains(&name("instruction_set")) && first.contains("q8 cache · 1 repetition"), "{first}");
+    assert!(last.contains(&name("peak_instruction")), "{last}");
+    for depth in [0, 900] {
+        assert!(shown.lines().any(|l| l.starts_with("a token reads ") && l.ends_with(&format!("depth {depth}"))));
+    }
+    let found = tallow(folder.path(), &["profile", "--tokens", "1", "--decode", "0", "--json"]).json();
+    assert_eq!([&found["instruction_set"], &found["cache"]], [&name("instruction_set"), "f16"]);
+}
+
+#[test]
+fn a_trace_replaces_nothing_but_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let original = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/storyteller.model")).unwrap();
+    let model = folder.path().join("s.model");
+    std::fs::write(&model, &original).unwrap();
+    let run = |rest: &[&str]| {
+        tallow(folder.path(), &[&["profile", "s.model", "--tokens", "1", "--decode", "1"], rest].concat())
+    };
+    for trace in ["s.model", "./cache/../s.model"] {
+        std::fs::create_dir_all(folder.path().join("cache")).unwrap();
+        let error = run(&["--trace", trace, "--force"]).fails(2);
+        assert!(error.contains("belongs to the model") && error.contains("--trace"), "{error}");
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("s.model", folder.path().join("link.json")).unwrap();
+        assert!(run(&["--trace", "link.json", "--force"]).fails(2).contains("belongs to the model"));
+        std::fs::remove_file(folder.path().join("link.json")).unwrap();
+        assert!(run(&["--trace", "/dev/null", "--force"]).fails(2).contains("--trace"));
+    }
+    assert!(std::fs::read(&model).unwrap() == original, "the model is as it was");
+    assert!(run(&["--trace", "none/t.json"]).fails(2).contains("none/t.json"));
+    assert!(run(&["--trace", "cache", "--force"]).fails(2).contains("folder"));
+    // A run that fails leaves the old trace.
+    std::fs::write(folder.path().join("t.json"), "old").unwrap();
+    run(&["--trace", "t.json", "--force", "--context", "1"]).fails(2);
+    assert_eq!(std::fs::read(folder.path().join("t.json")).unwrap(), b"old");
+    run(&["--trace", "t.json", "--force"]).fine();
+    let trace: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("t.json")).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 10);
+    assert_eq!(listing(folder.path()), ["cache", "s.model", "t.json"]);
+}
+
+#[test]
+fn who_asked_for_packed_files_is_told_that_there_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/storyteller.model");
+    std::fs::copy(original, folder.path().join("s.model")).unwrap();
+    let bench = ["bench", "s.model", "--repetitions", "1", "--prefill", "2", "--decode", "0"];
+    let profile = ["profile", "s.model", "--tokens", "2", "--decode", "0"];
+    let run = ["run", "s.model", "Once", "-n", "1", "--temperature", "0"];
+    for arguments in [&bench[..], &profile, &run] {
+        let with =
+            |choice, json: &[&str]| tallow(folder.path(), &[arguments, &["--packed-cache", choice], json].concat());
+        let packed = folder.path().join("cache/packed");
+        let _ = std::fs::remove_dir_all(folder.path().join("cache"));
+        std::fs::create_dir(folder.path().join("cache")).unwrap();
+        // True also for a user who may write everywhere.
+        std::fs::write(&packed, "mine").unwrap();
+        let told = with("on", &[]);
+        assert_eq!(told.code, 0);
+        assert!(["warning: ", "not kept", "TALLOW_CACHE"].iter().all(|p| told.stderr.contains(p)), "{}", told.stderr);
+        let report = with("on", &["--json"]).json();
+        assert!(report["packed"]["warnings"][0].as_str().unwrap().contains("not kept"), "{report}");
+        assert!(!with("off", &[]).stderr.contains("warning"));
+        assert!(!with("auto", &[]).stderr.contains("warning"));
+        assert_eq!(std::fs::read(&packed).unwrap(), b"mine");
+        std::fs::remove_file(&packed).unwrap();
+        assert!(!with("on", &[]).stderr.contains("warning"));
+        let report = with("on", &["--json"]).json();
+        assert!(report["packed"]["mapped"] == report["packed"]["matrices"], "{report}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_on_file_sizes_ends_no_run_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/storyteller.model");
+    std::fs::copy(original, folder.path().join("s.model")).unwrap();
+    let line = format!(
+        "ulimit -f 500; exec '{}' run s.model Once -n 1 --packed-cache on --temperature 0",
+        env!("CARGO_BIN_EXE_tallow")
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &line]).current_dir(folder.path()).env("TALLOW_CACHE", folder.path().join("cache"));
+    let ran = command.output().unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.success() && error.contains("not kept") && error.contains("ulimit"), "{error}");
+    assert_eq!(listing(&folder.path().join("cache/packed")), [""; 0]);
 }
 
 #[test]

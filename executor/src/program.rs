@@ -40,6 +40,28 @@ pub enum CacheType {
     Q8,
 }
 
+impl CacheType {
+    /// The name, as options have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheType::Auto => "auto",
+            CacheType::F32 => "f32",
+            CacheType::F16 => "f16",
+            CacheType::Q8 => "q8",
+        }
+    }
+
+    /// Bytes of a cached row of so many values; [`CacheType::Auto`] counts as exact.
+    pub const fn row_bytes(self, width: u64) -> u64 {
+        match self {
+            CacheType::Auto | CacheType::F32 => width.saturating_mul(4),
+            CacheType::F16 => width.saturating_mul(2),
+            // A scale of half precision for each 32 values.
+            CacheType::Q8 => width.saturating_add(width.div_ceil(32).saturating_mul(2)),
+        }
+    }
+}
+
 /// How the CPU engine walks a plan. Results are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Walk {
@@ -229,6 +251,15 @@ impl Program {
     /// Whether sessions round the rows of caches to half precision or less.
     pub fn half_cache(&self) -> bool {
         self.cache != KvEncoding::F32
+    }
+
+    /// How sessions keep the rows of caches: never [`CacheType::Auto`].
+    pub fn cache_type(&self) -> CacheType {
+        match self.cache {
+            KvEncoding::F32 => CacheType::F32,
+            KvEncoding::F16 => CacheType::F16,
+            KvEncoding::Q8 => CacheType::Q8,
+        }
     }
 
     /// Whether plans run whole where they can.

@@ -1,10 +1,11 @@
 //! Where the time of a prompt and of the tokens after it goes: by operation and by place in the graph.
 
-use super::{Call as Sizes, Work, continues_ids, greedy, ids, of_step, processor};
-use crate::{Model, Result};
+use super::{Call as Sizes, Work, context, continues_ids, greedy, ids, of_step, processor};
+use crate::{Error, Model, Result};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tallow_executor::kernels::Isa;
 use tallow_executor::profile::{Call, Recorder};
 use tallow_executor::{Rows, Session};
 
@@ -111,6 +112,8 @@ impl Profile {
             "model": self.model.file().label(),
             "processor": processor(),
             "threads": self.model.program().threads(),
+            "instruction_set": Isa::detect().name(),
+            "cache": self.model.program().cache_type().name(),
             "phases": phases.collect::<Vec<_>>(),
         })
     }
@@ -123,21 +126,38 @@ impl Profile {
 
 /// Runs a prompt and some tokens after it twice, the second time with a clock: what is done once is left out.
 ///
+/// `cancelled` is asked before each call of the model, and stops the run.
+///
 /// # Errors
-/// A model that continues no text from token ids alone; those of running it.
-pub fn profile(model: &Model, options: &ProfileOptions) -> Result<Profile> {
+/// A model that continues no text from token ids alone; more tokens than its context holds; being cancelled; those of
+/// running it.
+pub fn profile(model: &Model, options: &ProfileOptions, cancelled: &dyn Fn() -> bool) -> Result<Profile> {
     continues_ids(model)?;
+    let prompt = if options.prompt.is_empty() { options.tokens.max(1) } else { options.prompt.len() };
+    let (context, needed) = (context(model), prompt.saturating_add(options.decode));
+    if needed > context {
+        return Err(Error::Usage(format!(
+            "a prompt of {prompt} tokens and {} after it (--decode) need {needed}, and the context holds {context}; ask \
+             for fewer (--tokens, --decode), or raise the limit (--context) if the model allows more",
+            options.decode
+        )));
+    }
+    let go_on = || match cancelled() {
+        true => Err(Error::Usage("measuring was interrupted".into())),
+        false => Ok(()),
+    };
     let mut session = Session::new(model.program().clone());
     let prompt = match options.prompt.is_empty() {
         false => options.prompt.clone(),
         true => {
             let vocabulary = session.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
-            ids(options.tokens.max(1), vocabulary)
+            ids(prompt, vocabulary)
         }
     };
     let mut run = |recorder: Option<Recorder>| -> Result<(Recorder, usize)> {
         session.reset();
         session.set_recorder(recorder);
+        go_on()?;
         let mut logits = session.forward(&prompt, Rows::Last)?;
         let before = session.set_recorder(None);
         let prompt_calls = before.as_ref().map_or(0, |r| r.calls().len());
@@ -146,6 +166,7 @@ pub fn profile(model: &Model, options: &ProfileOptions) -> Result<Profile> {
         for _ in 0..options.decode {
             let next = greedy(&logits)?;
             text.push(next);
+            go_on()?;
             logits = match session.is_stateless() {
                 true => session.forward(&text, Rows::Last)?,
                 false => session.forward(&[next], Rows::Last)?,
@@ -284,10 +305,28 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_is_refused_before_it_runs_and_a_run_can_be_stopped() {
+        let model = Model::storyteller().unwrap();
+        let of = |prompt: Vec<u32>, tokens, decode| {
+            profile(&model, &ProfileOptions { prompt, tokens, decode }, &|| panic!("runs")).err().unwrap().to_string()
+        };
+        for error in
+            [of(vec![], usize::MAX, 1), of(vec![], 1 << 40, 0), of(vec![1], 1, usize::MAX), of(vec![1], 1, 1024)]
+        {
+            assert!(error.contains("the context holds 1024;") && error.contains("--decode"), "{error}");
+        }
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) == 3;
+        let options = ProfileOptions { decode: 100, ..ProfileOptions::default() };
+        assert!(profile(&model, &options, &stop).is_err());
+        assert_eq!(asked.get(), 4, "stopped at once");
+    }
+
+    #[test]
     fn every_step_of_every_call_is_in_both_sums() {
         let model = Model::storyteller().unwrap();
         let options = ProfileOptions { tokens: 5, decode: 3, ..ProfileOptions::default() };
-        let profile = profile(&model, &options).unwrap();
+        let profile = profile(&model, &options, &|| false).unwrap();
         let names: Vec<_> = profile.phases.iter().map(|p| (p.name, p.tokens, p.calls)).collect();
         assert_eq!(names, [("prefill", 5, 1), ("decode", 3, 3)]);
         assert_eq!(profile.calls.iter().map(|c| c.past).collect::<Vec<_>>(), [0, 5, 6, 7]);

@@ -3,7 +3,8 @@
 use super::{Measurements, instruction, processor};
 use crate::Model;
 use serde_json::{Value, json};
-use tallow_executor::Engine;
+use tallow_executor::kernels::Isa;
+use tallow_executor::{CacheType, Engine, PackedReport};
 
 /// Speed of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +47,10 @@ pub struct Report {
     pub threads: usize,
     /// Whether the reference engine ran.
     pub reference: bool,
+    /// The name of the instruction set that kernels run on.
+    pub instruction_set: &'static str,
+    /// How keys and values are cached.
+    pub cache: CacheType,
     /// Measurements of each quantity.
     pub repetitions: usize,
     /// From opening the file until a session could run, tokenizer included.
@@ -64,6 +69,8 @@ pub struct Report {
     pub peak: Measurements,
     /// The instruction of the peak.
     pub instruction: &'static str,
+    /// What became of packed matrices, of the last opening.
+    pub packed: PackedReport,
     /// What was left out, and why.
     pub skipped: Vec<String>,
 }
@@ -75,7 +82,23 @@ impl Report {
         self.processor = processor();
         self.threads = model.program().threads();
         self.reference = model.program().options().engine == Engine::Reference;
+        self.instruction_set = Isa::detect().name();
+        self.cache = model.program().cache_type();
         self.instruction = instruction();
+    }
+
+    /// Waits for what a model does about packed matrices, and keeps the warnings of all openings, each once.
+    pub(super) fn warnings_of(&mut self, model: &Model) {
+        let packed = model.program().packed();
+        packed.finish();
+        let mut warnings = std::mem::take(&mut self.packed.warnings);
+        self.packed = packed.report();
+        for warning in self.packed.warnings.drain(..) {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        self.packed.warnings = warnings;
     }
 
     /// All of it, for machines; quantities carry their unit in the name.
@@ -103,6 +126,8 @@ impl Report {
             "processor": self.processor,
             "threads": self.threads,
             "engine": if self.reference { "reference" } else { "cpu" },
+            "instruction_set": self.instruction_set,
+            "cache": self.cache.name(),
             "repetitions": self.repetitions,
             "load_seconds": self.load_seconds.json(),
             "first_token_seconds": self.first_token_seconds.json(),

@@ -53,7 +53,7 @@ mod tests {
     fn steps_lie_inside_their_calls() {
         let model = Model::storyteller().unwrap();
         let options = ProfileOptions { tokens: 3, decode: 2, ..ProfileOptions::default() };
-        let trace = profile(&model, &options).unwrap().trace();
+        let trace = profile(&model, &options, &|| false).unwrap().trace();
         let events = trace["traceEvents"].as_array().unwrap();
         let (mut end, mut call) = (0.0, (0.0, 0.0));
         let mut calls = 0;

@@ -2,7 +2,7 @@
 
 use crate::Model;
 use tallow_compiler::{Buffer, Plan, Step};
-use tallow_executor::{Rows, WeightSource};
+use tallow_executor::{CacheType, Rows, WeightSource};
 use tallow_ir::ops::CachedParts;
 use tallow_ir::{Dim, Op, Shape};
 
@@ -30,15 +30,14 @@ pub struct Call {
     pub tokens: u64,
     /// Tokens in the cache before.
     pub past: u64,
-    /// Bytes of a cached value.
-    pub cached_bytes: u64,
+    /// How cached rows are kept.
+    pub cache: CacheType,
 }
 
 impl Call {
     /// A call of a model.
     pub fn new(model: &Model, tokens: usize, past: usize) -> Self {
-        let cached_bytes = if model.program().half_cache() { 2 } else { 4 };
-        Call { tokens: tokens as u64, past: past as u64, cached_bytes }
+        Call { tokens: tokens as u64, past: past as u64, cache: model.program().cache_type() }
     }
 }
 
@@ -150,7 +149,7 @@ fn attention(heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32
     let read = all.min(window.saturating_add(call.tokens - call.tokens.min(1)));
     let width = u64::from(kv_heads) * u64::from(head_dim);
     Work {
-        bytes: 2 * read * width * call.cached_bytes,
+        bytes: 2 * read * call.cache.row_bytes(width),
         multiply_adds: 2 * seen * u64::from(heads) * u64::from(head_dim),
     }
 }
@@ -159,7 +158,7 @@ fn attention(heads: u32, kv_heads: u32, head_dim: u32, causal: bool, window: u32
 mod tests {
     use super::*;
 
-    const CALL: Call = Call { tokens: 1, past: 99, cached_bytes: 2 };
+    const CALL: Call = Call { tokens: 1, past: 99, cache: CacheType::F16 };
 
     #[test]
     fn attention_counts_the_keys_that_are_seen() {
@@ -168,19 +167,23 @@ mod tests {
         assert_eq!(work, Work { bytes: 2 * 100 * 16 * 2, multiply_adds: 2 * 100 * 32 });
         assert_eq!(attention(4, 2, 8, true, 10, CALL), Work { bytes: 2 * 10 * 16 * 2, multiply_adds: 2 * 10 * 32 });
         // The first tokens of a text see 1, 2 and 3 keys.
-        let prompt = Call { tokens: 3, past: 0, cached_bytes: 2 };
+        let prompt = Call { tokens: 3, past: 0, cache: CacheType::F16 };
         assert_eq!(attention(1, 1, 1, true, 0, prompt).multiply_adds, 2 * 6);
         assert_eq!(attention(1, 1, 1, false, 0, prompt).multiply_adds, 2 * 9);
         // With a window of 2 the last three tokens of 10 need 4 keys.
-        let late = Call { tokens: 3, past: 7, cached_bytes: 1 };
-        assert_eq!(attention(1, 1, 1, true, 2, late), Work { bytes: 2 * 4, multiply_adds: 2 * 6 });
+        let late = Call { tokens: 3, past: 7, cache: CacheType::F32 };
+        assert_eq!(attention(1, 1, 1, true, 2, late), Work { bytes: 2 * 4 * 4, multiply_adds: 2 * 6 });
+        // One byte for a value, and a scale of two bytes for each 32 values of a row, begun ones too.
+        let small = Call { cache: CacheType::Q8, ..CALL };
+        assert_eq!(attention(4, 2, 8, true, 0, small).bytes, 2 * 100 * (16 + 2));
+        assert_eq!(attention(4, 2, 24, true, 0, small).bytes, 2 * 100 * (48 + 4));
     }
 
     #[test]
     fn a_decode_step_multiplies_by_every_matrix_once() {
         let model = crate::Model::storyteller().unwrap();
         let plan = model.program().call_plan(Rows::Last, 1);
-        let start = Call { tokens: 1, past: 0, cached_bytes: 0 };
+        let start = Call { tokens: 1, past: 0, cache: CacheType::F16 };
         let one = of_plan(plan, &*model.weights(), start);
         let embedded = plan.steps.iter().find(|s| s.op == Op::TokenEmbed).unwrap();
         let table = embedded.operands.iter().find_map(|&b| weight(plan, b)).unwrap();

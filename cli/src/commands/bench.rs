@@ -1,11 +1,10 @@
 //! `tallow bench`: how fast a model is here, beside what the machine allows.
 
-use crate::options::LoadOptions;
+use crate::options::{LoadOptions, at_least_one, packed_json};
 use crate::ui::{self, Ui};
 use anyhow::Result;
 use clap::Args;
 use indicatif::ProgressBar;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tallow::bench::{BenchOptions, Measurements, Progress, Report, run};
@@ -28,13 +27,13 @@ pub struct Bench {
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
     repetitions: usize,
     /// Tokens of the prompts; 0 leaves them out.
-    #[arg(long, default_value = "64,512", value_delimiter = ',', value_name = "N,N")]
+    #[arg(long, default_value = "64,512", value_delimiter = ',', value_name = "N,N", value_parser = length)]
     prefill: Vec<usize>,
     /// Tokens to generate; 0 leaves it out.
     #[arg(long, default_value_t = 128, value_name = "N")]
     decode: usize,
     /// Tokens in the cache before generating.
-    #[arg(long, default_value = "0,2048", value_delimiter = ',', value_name = "N,N")]
+    #[arg(long, default_value = "0,2048", value_delimiter = ',', value_name = "N,N", value_parser = length)]
     depth: Vec<usize>,
     /// Print one JSON object.
     #[arg(long)]
@@ -43,11 +42,11 @@ pub struct Bench {
     load: LoadOptions,
 }
 
-fn at_least_one(text: &str) -> std::result::Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("measure at least once".into()),
-        Ok(n) => Ok(n),
-        Err(e) => Err(format!("{e}")),
+/// A number of a list.
+fn length(text: &str) -> std::result::Result<usize, String> {
+    match text.trim() {
+        "" => Err("a number is missing; give one or more with commas between, as in 64,512".into()),
+        number => number.parse().map_err(|e| format!("{e}")),
     }
 }
 
@@ -65,10 +64,13 @@ impl Bench {
         let report = run(&mut opener, &options, &mut bar);
         bar.bar.finish_and_clear();
         let report = report?;
-        let mut out = std::io::stdout().lock();
-        match self.json {
-            true => writeln!(out, "{}", report.json())?,
-            false => out.write_all(text(&report).as_bytes())?,
+        report.packed.warnings.iter().for_each(|w| ui.warn(w));
+        if self.json {
+            let mut json = report.json();
+            json["packed"] = packed_json(&report.packed);
+            ui::answer(&format!("{json}\n"))?;
+        } else {
+            ui::answer(&text(&report))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -98,13 +100,14 @@ impl Progress for Bar<'_> {
 /// The report as a table.
 fn text(report: &Report) -> String {
     let processor = report.processor.as_deref().unwrap_or("processor unknown");
-    let threads = if report.threads == 1 { "1 thread".into() } else { format!("{} threads", report.threads) };
-    let engine = if report.reference { " · reference engine" } else { "" };
+    let engine = if report.reference { "reference engine" } else { report.instruction_set };
     let mut out = format!(
-        "{} · weights {} · {processor} · {threads}{engine} · {} repetitions\n\n",
+        "{} · weights {} · {processor} · {} · {engine} · {} cache · {}\n\n",
         report.model,
         ui::bytes(report.weight_bytes),
-        report.repetitions
+        ui::count(report.threads, "thread"),
+        report.cache.name(),
+        ui::count(report.repetitions, "repetition")
     );
     let mut rows: Vec<Vec<String>> =
         vec![["what", "unit", "min", "median", "max", "share of limit"].map(str::to_owned).to_vec()];
@@ -135,7 +138,11 @@ fn text(report: &Report) -> String {
     }
     out.push_str(&ui::table(&rows));
     out.push('\n');
-    if let Some(decode) = report.decode.first() {
+    if !report.prefill.is_empty() {
+        let tiles = if report.instruction_set == "amx" { "; kernels use amx too, which can exceed it" } else { "" };
+        out.push_str(&format!("the peak is the rate of {}{tiles}\n", report.instruction));
+    }
+    for decode in &report.decode {
         out.push_str(&format!("a token reads {} at depth {}\n", ui::bytes(decode.bytes as u64), decode.depth));
     }
     match report.peak_memory {

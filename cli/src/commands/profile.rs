@@ -1,33 +1,35 @@
 //! `tallow profile`: where the time of a run goes.
 
 use crate::commands::tools::refuse_existing;
-use crate::options::LoadOptions;
+use crate::options::{LoadOptions, at_least_one, packed_json, packed_report, warn_of_packed};
 use crate::ui::{self, Ui};
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use clap::Args;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tallow::Error;
 use tallow::bench::{Line, Phase, ProfileOptions, continues_ids, profile};
+use tallow::format::AtomicFile;
 
 /// Show where the time of a prompt and of the tokens after it goes.
 ///
-/// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache). The run is made twice
-/// and the second one is shown: by operation and by place in the graph, the prompt and the tokens after it apart. GB/s
-/// are bytes of encoded matrices and of cached keys and values, GMAC/s products with matrices and of attention.
+/// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache); without it the
+/// storyteller is measured. The run is made twice and the second one is shown: by operation and by place in the graph,
+/// the prompt and the tokens after it apart. GB/s are bytes of encoded matrices and of cached keys and values, GMAC/s
+/// products with matrices and of attention.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow profile qwen2.5-coder-0.5b.gguf\n  \
     tallow profile some.model \"Once upon a time\" --decode 64 --trace trace.json")]
 pub struct Profile {
-    /// A .model file, a GGUF file or a Hugging Face folder.
+    /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
     #[arg(value_name = "MODEL")]
-    model: PathBuf,
+    model: Option<PathBuf>,
     /// The prompt, taken as it is; by default tokens without meaning.
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
     /// Tokens of the prompt where none is given.
-    #[arg(long, default_value_t = 64, value_name = "N", conflicts_with = "prompt")]
+    #[arg(long, default_value_t = 64, value_name = "N", conflicts_with = "prompt", value_parser = at_least_one)]
     tokens: usize,
     /// Tokens to generate; 0 leaves it out.
     #[arg(long, default_value_t = 16, value_name = "N")]
@@ -50,42 +52,60 @@ pub struct Profile {
 
 impl Profile {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
+        // A path that cannot be written costs no run.
         if let Some(path) = &self.trace {
-            refuse_existing(path, self.force)?;
+            self.check_trace(path)?;
         }
-        let model = self.load.load(Some(&self.model), ui)?;
+        let model = self.load.load(self.model.as_deref(), ui)?;
+        if let Some(path) = &self.trace {
+            refuse_model(path, &PathBuf::from(model.file().label()))?;
+        }
         continues_ids(&model)?;
         let prompt = match &self.prompt {
             Some(text) => model.session()?.encode(text)?,
             None => Vec::new(),
         };
-        let found = profile(&model, &ProfileOptions { prompt, tokens: self.tokens, decode: self.decode })?;
+        if self.prompt.is_some() && prompt.is_empty() {
+            bail!(Error::Usage("the prompt has no tokens; give a longer one, or leave it out (--tokens)".into()));
+        }
+        let options = ProfileOptions { prompt, tokens: self.tokens, decode: self.decode };
+        let found = profile(&model, &options, &ui::interrupted)?;
+        warn_of_packed(&model, ui);
         if let Some(path) = &self.trace {
-            let write = || -> std::io::Result<()> {
-                let mut file = BufWriter::new(std::fs::File::create(path)?);
-                serde_json::to_writer(&mut file, &found.trace())?;
-                file.flush()
-            };
-            write().with_context(|| format!("{}: cannot be written", path.display()))?;
+            // A trace that exists stays until the new one is whole.
+            let mut file = trace_file(path)?;
+            let written = serde_json::to_writer(&mut file, &found.trace());
+            written.map_err(|e| Error::Format(file.error("cannot write the trace", e.into())))?;
+            file.commit().map_err(Error::Format)?;
             ui.note(format!("wrote {}: open it at https://ui.perfetto.dev", path.display()));
         }
-        let mut out = std::io::stdout().lock();
         if self.json {
-            writeln!(out, "{}", found.json())?;
+            let mut json = found.json();
+            json["packed"] = packed_json(&packed_report(&model));
+            ui::answer(&format!("{json}\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
         let phases: Vec<String> = found.phases.iter().map(|phase| self.text(phase)).collect();
-        out.write_all(phases.join("\n").as_bytes())?;
+        ui::answer(&phases.join("\n"))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether a trace can be written here; nothing is left behind.
+    fn check_trace(&self, path: &Path) -> Result<()> {
+        refuse_existing(path, self.force)?;
+        if let Some(source) = &self.model {
+            refuse_model(path, source)?;
+        }
+        trace_file(path).map(drop)
     }
 
     /// A phase as tables.
     fn text(&self, phase: &Phase) -> String {
         let rate = phase.tokens as f64 / phase.seconds.max(1e-9);
         let mut out = format!(
-            "{} · {} tokens in {} · {rate:.1} tokens/s · {:.2} ms outside of steps\n",
+            "{} · {} in {} · {rate:.1} tokens/s · {:.2} ms outside of steps\n",
             phase.name,
-            phase.tokens,
+            ui::count(phase.tokens, "token"),
             milliseconds(phase.seconds),
             phase.outside * 1e3
         );
@@ -119,6 +139,20 @@ impl Profile {
         }
         table
     }
+}
+
+/// A file that takes the place of the trace once it is whole.
+fn trace_file(path: &Path) -> Result<AtomicFile> {
+    Ok(AtomicFile::create(path).map_err(|e| Error::Usage(format!("--trace: {e}")))?)
+}
+
+/// A trace takes the place of no model: what is measured is never changed, `--force` or not.
+fn refuse_model(trace: &Path, source: &Path) -> Result<()> {
+    let (Ok(source), Ok(trace)) = (source.canonicalize(), trace.canonicalize()) else { return Ok(()) };
+    if trace == source || source.is_dir() && trace.starts_with(source) {
+        bail!(Error::Usage(format!("{} belongs to the model; give another name with --trace", trace.display())));
+    }
+    Ok(())
 }
 
 fn milliseconds(seconds: f64) -> String {

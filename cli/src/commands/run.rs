@@ -3,7 +3,7 @@
 mod outputs;
 
 use crate::commands::tools::refuse_existing;
-use crate::options::{LoadOptions, SamplingOptions, packed_json, warn_of_packed};
+use crate::options::{LoadOptions, SamplingOptions, packed_json, packed_report, warn_of_packed};
 use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -177,7 +177,7 @@ impl Run {
                 "decode_seconds": statistics.decode.as_secs_f64(),
                 "decode_tokens_per_second": statistics.decode_rate(),
                 "threads": model.program().threads(),
-                "packed": packed_json(&model.program().packed().report()),
+                "packed": packed_json(&packed_report(model)),
                 "peak_memory_bytes": tallow::bench::peak_memory(),
             });
             writeln!(out, "{value}")?;

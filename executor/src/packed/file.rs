@@ -28,14 +28,18 @@ pub(super) enum Unusable {
 impl PackedFile {
     /// Opens and maps a file, if it is one of this layout and key, and whole.
     pub(super) fn open(path: &Path, layout: &Layout, key: &Key) -> Result<Self, Unusable> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Unusable::Absent),
-            Err(e) => return Err(Unusable::Io(e)),
+        let fault = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::NotFound => Unusable::Absent,
+            _ => Unusable::Io(e),
         };
+        // Opening a pipe would wait for someone to write into it.
+        if !std::fs::metadata(path).map_err(fault)?.is_file() {
+            return Err(Unusable::Damaged("it is no file"));
+        }
+        let file = File::open(path).map_err(fault)?;
         let meta = file.metadata().map_err(Unusable::Io)?;
         // Reading past the end of a map is a signal, so the length comes first.
-        if !meta.is_file() || meta.len() != layout.total as u64 {
+        if meta.len() != layout.total as u64 {
             return Err(Unusable::Damaged("its length is another"));
         }
         let map = memory::map_file(&file).map_err(Unusable::Io)?;

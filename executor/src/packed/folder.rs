@@ -61,11 +61,17 @@ impl Folder {
     /// The key of a source, if it was seen before and is still the same.
     pub(super) fn remembered(&self, layout: &Layout, identity: &FileIdentity) -> Option<Key> {
         let path = self.memo_of(layout, identity);
+        // Opening a pipe would wait for someone to write into it.
+        std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
         // Not read to the end, whatever its length.
-        let mut text = [0; 65];
-        let mut file = File::open(path).ok()?;
+        let mut text = [0; 130];
+        let mut file = File::open(&path).ok()?;
         io::Read::read_exact(&mut file, &mut text).ok()?;
-        let key = digest::from_hex(std::str::from_utf8(&text).ok()?.strip_suffix('\n')?)?;
+        let key = digest::from_hex(std::str::from_utf8(&text).ok()?.get(..64)?)?;
+        // A file under the name of another, or with a digit changed, would have the matrices of another model used.
+        if memo(&path, &key).as_bytes() != text {
+            return None;
+        }
         let _ = file.set_modified(SystemTime::now());
         Some(key)
     }
@@ -76,13 +82,25 @@ impl Folder {
         if changed + TICK > SystemTime::now() {
             return Ok(());
         }
-        let mut temporary = self.temporary()?;
-        temporary.file.write_all(format!("{}\n", digest::hex(key)).as_bytes())?;
-        temporary.persist(&self.memo_of(layout, identity))
+        let mut temporary = self.create_temporary()?;
+        let path = self.memo_of(layout, identity);
+        temporary.file.write_all(memo(&path, key).as_bytes())?;
+        temporary.persist(&path)
     }
 
     /// A new file under a name that no one else has.
-    pub(super) fn temporary(&self) -> io::Result<Temporary> {
+    pub(super) fn temporary(&self) -> Result<Temporary, String> {
+        let fault = |e: io::Error| {
+            format!(
+                "no file can be written in {}: {e}; name another folder by TALLOW_CACHE, or turn this off by \
+                 `--packed-cache off`",
+                self.path.display()
+            )
+        };
+        self.create_temporary().map_err(fault)
+    }
+
+    fn create_temporary(&self) -> io::Result<Temporary> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         std::fs::create_dir_all(&self.path)?;
         // Processes of containers that share a folder may have one number, so the time takes part.
@@ -118,6 +136,10 @@ impl Folder {
     /// # Errors
     /// The file is longer than all that the folder may hold.
     pub(super) fn make_room(&self, needed: u64) -> Result<(), String> {
+        // Writing beyond this limit of the system would end the process.
+        if let Some(most) = longest_file().filter(|most| needed > *most) {
+            return Err(format!("they take {needed} bytes, and a file may have {most} here (`ulimit -f`)"));
+        }
         let mut entries: Vec<Entry> = self.entries().into_iter().filter(|e| e.ending != KEY).collect();
         let mut used: u64 = entries.iter().map(|e| e.len).sum();
         let limit = limit(free(&self.path), used);
@@ -188,6 +210,24 @@ impl Drop for Temporary {
 /// How many bytes the folder may hold, of a disk with so much space left and a folder with so much in it.
 fn limit(free: Option<u64>, used: u64) -> u64 {
     free.map_or(LIMIT, |free| LIMIT.min(free.saturating_add(used) / SHARE))
+}
+
+/// The most bytes of a file that this process may write, where there is a limit.
+fn longest_file() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// What a file says that remembers a key: the key, and a digest of that and of the file's own name.
+fn memo(path: &Path, key: &Key) -> String {
+    let mut sha = Sha256::new();
+    sha.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+    sha.update(key);
+    format!("{}\n{}\n", digest::hex(key), digest::hex(&sha.finalize()))
 }
 
 /// The space left on the disk of a folder.

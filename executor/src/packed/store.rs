@@ -200,7 +200,7 @@ impl PackedStore {
         let thread = std::thread::Builder::new().name("packed-writer".into()).spawn(move || inner.write());
         match thread {
             Ok(thread) => *unpoisoned(&self.writer) = Some(thread),
-            Err(e) => self.inner.note(format!("packed matrices are not kept: no thread to write them: {e}")),
+            Err(e) => self.inner.not_kept(&format!("no thread to write them: {e}")),
         }
     }
 }
@@ -288,9 +288,15 @@ impl Inner {
             PackedCache::Off => false,
         };
         // What is packed is little-endian where the processor is.
-        let folder = unpoisoned(&self.folder).clone().filter(|_| wanted && cfg!(target_endian = "little"))?;
+        if !wanted || self.layout.slots.is_empty() || cfg!(target_endian = "big") {
+            return None;
+        }
+        let Some(folder) = unpoisoned(&self.folder).clone() else {
+            self.not_kept("no folder is known for them; name one by TALLOW_CACHE");
+            return None;
+        };
         let Some(identity) = self.source.identity() else {
-            self.note("packed matrices are not kept: the model is no file".into());
+            self.not_kept("the model is no file");
             return None;
         };
         let folder = Folder::new(folder);
@@ -335,7 +341,16 @@ impl Inner {
                 report.file = Some(path);
                 report.writing = (!there).then(|| start.elapsed());
             }
-            Err(why) => self.note(format!("packed matrices are not kept: {why}")),
+            Err(why) => self.not_kept(&why),
+        }
+    }
+
+    /// Whoever asked for a file should know that there is none; who left it open loses nothing that was promised.
+    fn not_kept(&self, why: &str) {
+        let text = format!("packed matrices are not kept: {why}");
+        match self.choice {
+            PackedCache::On => self.warn(text),
+            PackedCache::Auto | PackedCache::Off => self.note(text),
         }
     }
 

@@ -145,9 +145,10 @@ fn cold_warm_and_memory_give_the_same_bytes() {
     let warm = run(&source, Some(&folder));
     assert_eq!((warm.packed, warm.mapped, warm.writing), (0, 5, None), "{warm:?}");
     assert_eq!(source.reads.load(Ordering::Relaxed), before, "a warm run reads no source");
-    for report in [&alone, &cold, &warm] {
+    for report in [&cold, &warm] {
         assert_eq!((report.matrices, &report.warnings, &report.notes), (5, &vec![], &vec![]), "{report:?}");
     }
+    assert!(alone.warnings.len() == 1 && alone.warnings[0].contains("TALLOW_CACHE"), "{alone:?}");
     assert!(files(&folder, "tmp").is_empty(), "no temporary file is left");
     assert_eq!(files(&folder, "key").len(), 1);
 }
@@ -275,14 +276,61 @@ fn what_is_remembered_of_another_file_has_no_effect() {
     assert_eq!((first.packed, first.writing), (5, None), "{first:?}");
     assert_eq!(run(&copy, Some(temp.path())).mapped, 5);
     assert_eq!((files(temp.path(), "tallowpack").len(), files(temp.path(), "key").len()), (2, 3));
-    for bytes in [&b""[..], b"abc\n", &[b'0'; 65], &[b'g'; 70], &[0xff; 65]] {
-        files(temp.path(), "key").iter().for_each(|key| std::fs::write(key, bytes).unwrap());
+    // Keys of files that are there, under the name of another source with the same layout.
+    let keys = files(temp.path(), "key");
+    let known: Vec<Vec<u8>> = keys.iter().map(|key| std::fs::read(key).unwrap()).collect();
+    let swapped = |by: usize| {
+        keys.iter().zip(known.iter().cycle().skip(by)).for_each(|(path, text)| std::fs::write(path, text).unwrap());
+    };
+    for by in [1, 2] {
+        for source in [&one, &other, &copy] {
+            swapped(by);
+            let report = run(source, Some(temp.path()));
+            assert_eq!((report.packed, report.writing, report.warnings.len()), (5, None, 0), "{report:?}");
+            assert_eq!(run(source, Some(temp.path())).mapped, 5);
+        }
+    }
+    swapped(0);
+    assert_eq!(run(&one, Some(temp.path())).mapped, 5);
+    let one_changed = |at: usize| {
+        let mut text = known[0].clone();
+        text[at] = if text[at] == b'0' { b'1' } else { b'0' };
+        text
+    };
+    let garbage = [&b""[..], b"abc\n", &[b'0'; 65], &[b'g'; 140], &[0xff; 130]].map(<[u8]>::to_vec);
+    let old = format!("{}\n", "ab".repeat(32)).into_bytes();
+    for bytes in garbage.into_iter().chain([old, one_changed(0), one_changed(63), one_changed(70), one_changed(128)]) {
+        keys.iter().for_each(|key| std::fs::write(key, &bytes).unwrap());
         let report = run(&one, Some(temp.path()));
         assert_eq!((report.packed, report.warnings.len()), (5, 0), "{report:?}");
     }
-    // Keys of files that are not there.
-    files(temp.path(), "key").iter().for_each(|key| std::fs::write(key, format!("{}\n", "ab".repeat(32))).unwrap());
-    assert_eq!(run(&one, Some(temp.path())).packed, 5);
+    assert_eq!(files(temp.path(), "tallowpack").len(), 2, "no file for a key that is none");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let source = source(11, 1);
+    run(&source, Some(temp.path()));
+    let pipe = |path: &Path| {
+        std::fs::remove_file(path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let packed = file(temp.path());
+    pipe(&packed);
+    let report = run(&source, Some(temp.path()));
+    assert!(report.packed == 5 && report.warnings[0].contains("it is no file"), "{report:?}");
+    assert!(packed.is_file(), "a file takes its place");
+    pipe(&files(temp.path(), "key")[0]);
+    assert_eq!(run(&source, Some(temp.path())).packed, 5);
+    assert_eq!(run(&source, Some(temp.path())).mapped, 5);
+    // Nothing takes the place of a folder, which is told.
+    std::fs::remove_file(&packed).unwrap();
+    std::fs::create_dir(&packed).unwrap();
+    let report = run(&source, Some(temp.path()));
+    assert!(report.packed == 5 && report.file.is_none() && report.warnings[1].contains("not kept"), "{report:?}");
+    assert_eq!(files(temp.path(), "tmp").len(), 0);
 }
 
 #[test]
@@ -302,7 +350,7 @@ fn a_source_that_changed_a_moment_ago_is_not_remembered() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_leaves_a_note_and_no_error() {
+fn a_folder_that_cannot_be_used_is_told_and_no_error() {
     let temp = tempfile::tempdir().unwrap();
     let source = source(8, 1);
     // A file stands where the folder should be: true also for a user who may write everywhere.
@@ -310,14 +358,16 @@ fn a_folder_that_cannot_be_used_leaves_a_note_and_no_error() {
     std::fs::write(&occupied, "").unwrap();
     for folder in [occupied.clone(), occupied.join("inside")] {
         let report = run(&source, Some(&folder));
-        assert_eq!((report.packed, &report.file, report.warnings.len()), (5, &None, 0), "{report:?}");
-        assert!(report.notes.len() == 1 && report.notes[0].contains("not kept"), "{report:?}");
+        assert_eq!((report.packed, &report.file, report.notes.len()), (5, &None, 0), "{report:?}");
+        let [warning] = report.warnings.as_slice() else { panic!("one warning: {report:?}") };
+        let folder = folder.to_str().unwrap();
+        assert!(["not kept", folder, "TALLOW_CACHE"].iter().all(|part| warning.contains(part)), "{warning}");
     }
     #[cfg(target_os = "linux")]
     {
         // No file can be made here, whoever asks.
         let report = run(&source, Some(Path::new("/proc/self/packed")));
-        assert!(report.notes.len() == 1 && report.packed == 5, "{report:?}");
+        assert!(report.warnings.len() == 1 && report.packed == 5, "{report:?}");
     }
 }
 
@@ -335,7 +385,7 @@ fn off_automatic_and_embedded_sources_write_nothing() {
     }
     let embedded = self::source(9, 0);
     let report = run(&embedded, Some(&temp.path().join("packed")));
-    assert!(report.notes[0].contains("no file"), "{report:?}");
+    assert!(report.warnings[0].contains("no file"), "{report:?}");
     assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
 }
 

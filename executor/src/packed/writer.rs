@@ -30,7 +30,7 @@ pub(super) fn write(store: &Inner, cache: &Cache) -> Result<(PathBuf, bool), Str
         let checksums: Vec<u64> =
             (0..layout.slots.len()).map(|i| digest::checksum(store.bytes(i).unwrap_or_default(), None)).collect();
         cache.folder.tidy();
-        let temporary = cache.folder.temporary().map_err(fault)?;
+        let temporary = cache.folder.temporary()?;
         cache.folder.make_room(layout.total as u64)?;
         let mut out = Pieces { file: &temporary.file, buffer: Vec::with_capacity(PIECE), written: 0 };
         out.push(&head(layout, &key, &checksums)).map_err(fault)?;
