@@ -129,7 +129,11 @@ pub fn run(
     } else if options.decode > 0 {
         for &depth in &options.depth {
             let begun = depth.max(1);
-            if fits(&mut report, format!("decode of {} at depth {depth}", options.decode), begun.saturating_add(options.decode)) {
+            if fits(
+                &mut report,
+                format!("decode of {} at depth {depth}", options.decode),
+                begun.saturating_add(options.decode),
+            ) {
                 let bytes = work::of_decoding(&model, begun, options.decode).bytes as f64 / options.decode as f64;
                 report.decode.push(Decode { depth, tokens: options.decode, bytes, ..Decode::default() });
                 texts.push(Session::new(program.clone()));

@@ -71,8 +71,9 @@ impl Isa {
 
     fn asked() -> Result<Option<Self>, KernelError> {
         match std::env::var(ISA_VARIABLE) {
-            Ok(name) => Self::named(&name, Self::best()).map(Some),
-            Err(_) => Ok(None),
+            // Empty is as unset, as for the other variables.
+            Ok(name) if !name.is_empty() => Self::named(&name, Self::best()).map(Some),
+            _ => Ok(None),
         }
     }
 

@@ -134,17 +134,18 @@ pub(super) fn product(
         for start in panels.clone().step_by(together) {
             let some = start..panels.end.min(start + together);
             grow(outputs, some.len() * tiles, Outputs::NONE);
-            for from in (0..blocks).step_by(long) {
-                let to = blocks.min(from + long);
+            for long in even_parts(0..blocks, long) {
                 for (panel, outputs) in some.clone().zip(outputs.chunks_exact_mut(tiles)) {
-                    for stretch in even_parts(from..to, STRETCH) {
+                    for stretch in even_parts(long.clone(), STRETCH) {
                         // What is unpacked next comes from memory meanwhile.
-                        let follows = w.layout.codes_at(stretch.end - 1) + w.layout.block_bytes;
-                        let next = match w.panel(panel)[follows..].as_ptr() {
-                            next if stretch.end < to => next,
-                            _ => w.panel((panel + 1).min(some.end - 1))[w.layout.codes_at(from)..].as_ptr(),
+                        let (panel_next, block_next) = match stretch.end {
+                            end if end < long.end => (panel, end),
+                            _ => ((panel + 1).min(some.end - 1), long.start),
                         };
-                        let next = Ahead { next, lines: (stretch.len() * w.layout.block_bytes / QUAD).div_ceil(tiles) };
+                        let next = Ahead {
+                            next: w.panel(panel_next)[w.layout.codes_at(block_next)..].as_ptr(),
+                            lines: (stretch.len() * w.layout.block_bytes / QUAD).div_ceil(tiles),
+                        };
                         // Codes with minimums have no sign.
                         unpacked.fill(&w.layout, w.panel(panel), stretch.clone(), !minimums);
                         // SAFETY: tiles are configured for these shapes, the stretch is unpacked, the tiles' tokens have
@@ -188,7 +189,7 @@ fn gather(outputs: &[Outputs], tiles: usize, token: usize, unit: f32, row: &mut 
     }
 }
 
-/// Splits a range into parts of at most `most`, as even as they get.
+/// Splits a range into parts of at most `most`, as even as they get: none is shorter than half of that, unless all is.
 fn even_parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = range.len().div_ceil(most).max(1);
     let at = move |part: usize| range.start + range.len() * part / parts;

@@ -170,6 +170,28 @@ fn packed_products_are_the_same_on_every_instruction_set() {
 }
 
 #[test]
+fn packed_products_have_stretches_of_any_length() {
+    // Rows of up to 67 blocks, so that what stays in a cache ends anywhere.
+    let mut random = Random(4711);
+    let team = Team::new(2).unwrap();
+    for (m, blocks) in [(512, 33), (520, 34), (512, 65), (300, 67), (16, 17), (6, 2), (40, 3), (40, 1)] {
+        let (n, k) = (20, blocks * 32);
+        let bytes = matrix(Encoding::Q8, n, k, &mut random);
+        let w = WeightRows::new(Encoding::Q8, &bytes, n, k).unwrap();
+        let mut aligned = packed_bytes(&w, &team);
+        let packed = Packed::new(Encoding::Q8, n, k, aligned.bytes()).unwrap();
+        let values = activations(m, k, &mut random);
+        let mut outputs = sets().map(|isa| {
+            let mut y = vec![f32::NAN; m * n];
+            matmul_packed_on(isa, &quantize(isa, &values, m, k), &packed, &mut y, &team).unwrap();
+            y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        });
+        let first = outputs.next().unwrap();
+        assert!(outputs.all(|other| other == first), "{m} rows of {blocks} blocks");
+    }
+}
+
+#[test]
 fn packed_rows_do_not_depend_on_the_others() {
     let mut random = Random(77);
     let team = Team::new(1).unwrap();
