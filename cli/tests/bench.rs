@@ -114,7 +114,7 @@ fn reports_say_what_ran_and_which_peak_is_meant() {
     let folder = tempfile::tempdir().unwrap();
     fn arguments(cache: &str) -> [&str; 11] {
         ["bench", "--repetitions", "1", "--prefill", "4", "--decode", "1", "--depth", "0,900", "--cache", cache]
-    };
+    }
     let report = |cache: &str| tallow(folder.path(), &[&arguments(cache)[..], &["--json"]].concat()).json();
     let read = |cache: &str| {
         let report = report(cache);
