@@ -30,16 +30,22 @@ def of_logits(logits, ids):
     return (top[:, 0] + np.log(np.exp(logits - top).sum(axis=1)) - wanted).sum(), logits.argmax(axis=1)
 
 
+def logits(tallow, model, window, output, run, *options):
+    """The logits `[token, vocabulary]` of a window by `tallow run --all-logits`; `output` is a file for them."""
+    given = "input_ids=" + ",".join(map(str, window))
+    run([tallow, "run", model, "--input", given, "--all-logits", "--output", output, "--force", "--quiet", *options])
+    return np.load(output).reshape(len(window), -1)
+
+
 def ours(args, engine, variant, ids, run):
-    """Perplexity and likeliest tokens by `tallow run --all-logits`, a process a window."""
+    """Perplexity and likeliest tokens by Tallow, a process a window."""
     loss, choices = 0.0, []
     output = args.cache / "logits.npy"
+    threads = ["--threads", str(max(args.threads))]
     for at in range(0, len(ids) - WINDOW + 1, WINDOW):
         window = ids[at : at + WINDOW]
-        given = "input_ids=" + ",".join(map(str, window))
-        command = [engine.command, "run", engine.models[variant], "--input", given, "--all-logits"]
-        run([*command, "--output", output, "--force", "--quiet", "--threads", str(max(args.threads))])
-        one, likeliest = of_logits(np.load(output), np.array(window))
+        found = logits(engine.command, engine.models[variant], window, output, run, *threads)
+        one, likeliest = of_logits(found, np.array(window))
         loss += one
         choices.extend(likeliest.tolist())
     output.unlink(missing_ok=True)

@@ -12,12 +12,12 @@ list for each model (`benches/llama.py tokens GGUF TEXT` prints one), and with `
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
 import compare_quality as quality
+from compare import Failure, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -29,17 +29,6 @@ def source(text):
     return name, pathlib.Path(path)
 
 
-def logits(args, model, window, *options):
-    """The logits `[token, vocabulary]` of a window."""
-    out = args.cache / "logits.npy"
-    given = "input_ids=" + ",".join(map(str, window))
-    command = [args.tallow, "run", model, "--input", given, "--all-logits", "--output", out, "--force", "--quiet"]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(done.stderr.strip())
-    return np.load(out).reshape(len(window), -1)
-
-
 def measure(args, model, ids):
     cosines, same, losses, count = [], 0, np.zeros(2), 0
     # Each window begins as a text does, where the model has a token for that.
@@ -47,7 +36,8 @@ def measure(args, model, ids):
     step = quality.WINDOW - len(begin)
     for at in range(0, len(ids) - step + 1, step):
         window = begin + ids[at : at + step]
-        found = [logits(args, model, window), logits(args, model, window, "--reference")]
+        out = args.cache / "logits.npy"
+        found = [quality.logits(args.tallow, model, window, out, run, *how) for how in ([], ["--reference"])]
         fast, exact = (x.astype(np.float64) for x in found)
         sizes = np.sqrt((fast**2).sum(1) * (exact**2).sum(1))
         cosines.extend(((fast * exact).sum(1) / sizes).tolist())
@@ -81,7 +71,10 @@ def main():
     ids = ids["ids"] if isinstance(ids, dict) else ids
     rows = []
     for name, model in args.models:
-        rows.append({"model": name} | measure(args, model, ids[: args.tokens]))
+        try:
+            rows.append({"model": name} | measure(args, model, ids[: args.tokens]))
+        except Failure as failure:
+            sys.exit(f"{model}: {failure}")
         if not args.json:
             print("  ".join(f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}" for key, value in rows[-1].items()))
     (args.cache / "logits.npy").unlink(missing_ok=True)

@@ -124,17 +124,23 @@ pub(super) fn product(
 ) {
     assert!(allowed(), "the dispatcher chose this path for a machine with tiles");
     let (halves, minimums) = (has_halves(w.encoding()), has_minimums(w.encoding()));
+    let passes_of = match (halves, minimums) {
+        (false, false) => passes::<false, false>,
+        (false, true) => passes::<false, true>,
+        (true, false) => passes::<true, false>,
+        (true, true) => passes::<true, true>,
+    };
     let _tiles = Tiles::configure(&Config::new(if halves { CODES / 2 } else { CODES }));
     let blocks = x.k() / BLOCK;
     for first in (0..x.m()).step_by(TOKENS) {
         let tokens = first..x.m().min(first + TOKENS);
         let tiles = tokens.len().div_ceil(TILE);
         let together = TOGETHER.min(OUTPUTS / tiles);
-        let long = (CODES_CACHED / (tiles * TILE * CODES) / BLOCKS * BLOCKS).max(BLOCKS);
+        let longest = (CODES_CACHED / (tiles * TILE * CODES) / BLOCKS * BLOCKS).max(BLOCKS);
         for start in panels.clone().step_by(together) {
             let some = start..panels.end.min(start + together);
             grow(outputs, some.len() * tiles, Outputs::NONE);
-            for long in even_parts(0..blocks, long) {
+            for long in even_parts(0..blocks, longest) {
                 for (panel, outputs) in some.clone().zip(outputs.chunks_exact_mut(tiles)) {
                     for stretch in even_parts(long.clone(), STRETCH) {
                         // What is unpacked next comes from memory meanwhile.
@@ -142,7 +148,7 @@ pub(super) fn product(
                             end if end < long.end => (panel, end),
                             _ => ((panel + 1).min(some.end - 1), long.start),
                         };
-                        let next = Ahead {
+                        let ahead = Ahead {
                             next: w.panel(panel_next)[w.layout.codes_at(block_next)..].as_ptr(),
                             lines: (stretch.len() * w.layout.block_bytes / QUAD).div_ceil(tiles),
                         };
@@ -150,14 +156,7 @@ pub(super) fn product(
                         unpacked.fill(&w.layout, w.panel(panel), stretch.clone(), !minimums);
                         // SAFETY: tiles are configured for these shapes, the stretch is unpacked, the tiles' tokens have
                         // memory, and the features of AVX-512 come with tiles.
-                        unsafe {
-                            match (halves, minimums) {
-                                (false, false) => passes::<false, false>(x, first, stretch, unpacked, outputs, next),
-                                (false, true) => passes::<false, true>(x, first, stretch, unpacked, outputs, next),
-                                (true, false) => passes::<true, false>(x, first, stretch, unpacked, outputs, next),
-                                (true, true) => passes::<true, true>(x, first, stretch, unpacked, outputs, next),
-                            }
-                        }
+                        unsafe { passes_of(x, first, stretch, unpacked, outputs, ahead) };
                     }
                 }
             }
