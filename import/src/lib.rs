@@ -128,8 +128,7 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     let architecture = match &config.towers {
         Some(table) => {
             config::settings::refuse_quantised(&config.settings, src)?;
-            let warnings = Vec::new();
-            config::settings::Architecture { model_type: config.spec.name, table: table.clone(), warnings }
+            config::settings::taken_over(config.spec, table, &options.ignore_settings)
         }
         None => config::settings::architecture(config.spec, &config.settings, src, &options.ignore_settings)?,
     };
@@ -155,8 +154,10 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     let (config_text, more) = config::text::config_text(config, &architecture, tokenizer.as_ref(), &ids, parameters);
     warnings.extend(more);
     let program = program::for_type(architecture.model_type);
-    let graph = match (&program, config.spec.by_program) {
-        (Some((_, source)), true) => check_program(src, &config_text, opened, source, options, &mut warnings)?,
+    let graph = match &program {
+        Some((_, source)) if families::canonical_type(architecture.model_type).is_none() => {
+            check_program(src, &config_text, opened, source, options, &mut warnings)?
+        }
         _ => {
             let family = check_family(src, &config_text, opened)?;
             let graph = options.graph.then(|| graph_section(src, &family.graph)).transpose()?;

@@ -140,9 +140,9 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
 /// Opens a Hugging Face folder; its weights are those of `named`, a file in it, if one is given.
 pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Opened> {
     let mut config = config::hf::read(path)?;
-    let by_program = config.towers.is_some();
+    let verbatim = config.towers.is_some();
     let weights = find_weights(path, named)?;
-    let layers = config.settings.get("num_hidden_layers").and_then(Value::as_u64).filter(|_| !by_program);
+    let layers = config.settings.get("num_hidden_layers").and_then(Value::as_u64).filter(|_| !verbatim);
     let layers = layers.unwrap_or(u64::MAX);
     let (mut tensors, mut left_out) = (Vec::new(), Vec::new());
     let mut seen: HashMap<String, String> = HashMap::new();
@@ -156,7 +156,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 });
             };
             // Programs call tensors what their files do.
-            let name = if by_program { tensor.name.clone() } else { names::usual_name(&tensor.name) };
+            let name = if verbatim { tensor.name.clone() } else { names::usual_name(&tensor.name) };
             let Some(ty) = tensor.dtype.float() else {
                 leave_out("a buffer of integers or truth values");
                 continue;
@@ -200,7 +200,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     }
     let tokenizer = match tokenizer::json::read(path) {
         // Such a model works on ids, pictures or sound too.
-        Err(error) if by_program && error.is_unsupported() => {
+        Err(error) if verbatim && error.is_unsupported() => {
             config.warnings.push(format!("The tokenizer is not taken over, so that the model takes ids: {error}"));
             None
         }
@@ -209,7 +209,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors), left_out)?;
-    if !by_program {
+    if !verbatim {
         settle_head(&mut source, &mut config, path)?;
     }
     Ok(Opened { source, config, tokenizer, template })

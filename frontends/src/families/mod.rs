@@ -7,6 +7,7 @@
 
 pub mod decoder;
 mod error;
+pub mod parts;
 mod settings;
 mod shapes;
 
@@ -16,9 +17,10 @@ pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
 use decoder::{DecoderSpec, gemma, llama};
+use parts::Parts;
 use std::collections::HashSet;
 use tallow_format::Config;
-use tallow_ir::{DType, Graph, Value};
+use tallow_ir::{DType, Graph, IrError, Value};
 
 /// A graph built from a config, and what the builder noticed on the way.
 #[derive(Clone, Debug)]
@@ -49,9 +51,17 @@ impl Family {
 /// do not fit, all of them in one error.
 pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, FamilyError> {
     let family = family_of(config.model_type())?;
-    let (spec, mut settings) = read(family, config, tensors)?;
+    let (described, mut settings) = read(family, config, tensors)?;
     settings.finish(family.ignored)?;
-    let graph = decoder::build(&spec, tensors, settings.defaulted())?;
+    let graph = match described {
+        Described::Decoder(spec) => decoder::build(&spec, tensors, settings.defaulted())?,
+        Described::Other(model) => {
+            let mut parts = Parts::new(family.name, tensors);
+            let built = model.build(&mut parts);
+            built.map_err(|source| FamilyError::Graph { model_type: family.name.to_owned(), source })?;
+            parts.finish(settings.defaulted())?
+        }
+    };
     let mut notes: Vec<String> = Vec::new();
     for note in settings.take_notes() {
         if !notes.contains(&note) {
@@ -77,18 +87,39 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
 ///
 /// # Errors
 /// As [`build`], apart from unread settings and from tensors.
-pub fn describe(config: &Config, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
-    let family = family_of(config.model_type())?;
-    Ok(read(family, config, tensors)?.0)
+pub fn describe(config: &Config, tensors: &dyn TensorShapes) -> Result<Described, FamilyError> {
+    Ok(read(family_of(config.model_type())?, config, tensors)?.0)
 }
 
-/// [`describe`], with the rules of llama where the type has no family: keys that llama does not know are not read.
+/// The description of a decoder, by the rules of llama where the type has none: keys that llama does not know are not
+/// read.
 ///
 /// # Errors
 /// As [`describe`].
 pub(crate) fn describe_any(config: &Config, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
-    let family = family_of(config.model_type()).or_else(|_| family_of("llama"))?;
-    Ok(read(family, config, tensors)?.0)
+    let reader = family_of(config.model_type()).map(|family| (family.name, &family.reader));
+    let (name, read) = match reader {
+        Ok((name, Reader::Decoder(read))) => (name, *read),
+        _ => ("llama", llama::llama as ReadDecoder),
+    };
+    read(&mut Settings::new(config.architecture(), name), tensors)
+}
+
+/// What a config describes.
+pub enum Described {
+    /// A decoder that [`DecoderSpec`] can say.
+    Decoder(Box<DecoderSpec>),
+    /// Another network, with a builder of its own.
+    Other(Box<dyn Build>),
+}
+
+/// A network whose settings have been read.
+pub trait Build {
+    /// Puts its graph together: inputs, operations, outputs.
+    ///
+    /// # Errors
+    /// Operations that do not fit together. Missing tensors are none: [`Parts::weight`] gathers those.
+    fn build(&self, parts: &mut Parts<'_>) -> Result<(), IrError>;
 }
 
 /// The canonical name of a `model_type`, which may be an alias; `None` for an unknown one.
@@ -115,34 +146,67 @@ struct FamilyType {
     aliases: &'static [&'static str],
     /// Whether the output head is the table of embeddings unless the config says otherwise.
     tied: bool,
-    describe: fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpec, FamilyError>,
+    reader: Reader,
     /// Keys that this type is known not to read, whatever they say.
     ignored: &'static [&'static str],
 }
 
+type ReadDecoder = fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpec, FamilyError>;
+
+/// What reads the settings of a type.
+enum Reader {
+    Decoder(ReadDecoder),
+    #[allow(dead_code)]
+    Other(fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<Box<dyn Build>, FamilyError>),
+}
+
 /// Every type.
 const TYPES: &[FamilyType] = &[
-    FamilyType { name: "gemma", aliases: &[], tied: true, describe: gemma::gemma, ignored: &["hidden_activation"] },
+    FamilyType {
+        name: "gemma",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Decoder(gemma::gemma),
+        ignored: &["hidden_activation"],
+    },
     FamilyType {
         name: "gemma3",
         aliases: &["gemma3_text"],
         tied: true,
-        describe: gemma::gemma3,
+        reader: Reader::Decoder(gemma::gemma3),
         ignored: &["attn_logit_softcapping", "hidden_act"],
     },
-    FamilyType { name: "granite", aliases: &[], tied: false, describe: llama::granite, ignored: &[] },
-    FamilyType { name: "llama", aliases: &[], tied: false, describe: llama::llama, ignored: &["rope_interleaved"] },
+    FamilyType { name: "granite", aliases: &[], tied: false, reader: Reader::Decoder(llama::granite), ignored: &[] },
+    FamilyType {
+        name: "llama",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(llama::llama),
+        ignored: &["rope_interleaved"],
+    },
     FamilyType {
         name: "mistral",
         aliases: &[],
         tied: false,
-        describe: llama::mistral,
+        reader: Reader::Decoder(llama::mistral),
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
     },
-    FamilyType { name: "phi3", aliases: &[], tied: false, describe: llama::phi3, ignored: &[] },
-    FamilyType { name: "qwen2", aliases: &[], tied: false, describe: llama::qwen2, ignored: &["use_mrope"] },
-    FamilyType { name: "qwen3", aliases: &[], tied: false, describe: llama::qwen3, ignored: &[] },
-    FamilyType { name: "smollm3", aliases: &[], tied: true, describe: llama::smollm3, ignored: &["max_window_layers"] },
+    FamilyType { name: "phi3", aliases: &[], tied: false, reader: Reader::Decoder(llama::phi3), ignored: &[] },
+    FamilyType {
+        name: "qwen2",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(llama::qwen2),
+        ignored: &["use_mrope"],
+    },
+    FamilyType { name: "qwen3", aliases: &[], tied: false, reader: Reader::Decoder(llama::qwen3), ignored: &[] },
+    FamilyType {
+        name: "smollm3",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Decoder(llama::smollm3),
+        ignored: &["max_window_layers"],
+    },
 ];
 
 fn family_of(model_type: &str) -> Result<&'static FamilyType, FamilyError> {
@@ -159,10 +223,13 @@ fn read<'a>(
     family: &'static FamilyType,
     config: &'a Config,
     tensors: &dyn TensorShapes,
-) -> Result<(DecoderSpec, Settings<'a>), FamilyError> {
+) -> Result<(Described, Settings<'a>), FamilyError> {
     let mut settings = Settings::new(config.architecture(), family.name);
-    let spec = (family.describe)(&mut settings, tensors)?;
-    Ok((spec, settings))
+    let described = match family.reader {
+        Reader::Decoder(read) => Described::Decoder(Box::new(read(&mut settings, tensors)?)),
+        Reader::Other(read) => Described::Other(read(&mut settings, tensors)?),
+    };
+    Ok((described, settings))
 }
 
 /// Tensors without a reader, apart from stored buffers that carry nothing; and those of them that are

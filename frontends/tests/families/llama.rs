@@ -133,7 +133,8 @@ fn head_size_and_key_value_heads_follow_from_the_tensors_where_the_config_is_sil
         ),
         &indexmap::IndexMap::<String, Vec<u64>>::new(),
     );
-    assert_eq!(described.unwrap().attention.head_dim, 128);
+    let families::Described::Decoder(spec) = described.unwrap() else { panic!() };
+    assert_eq!(spec.attention.head_dim, 128);
 }
 
 #[test]

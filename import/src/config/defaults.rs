@@ -37,8 +37,8 @@ pub struct TypeSpec {
     pub partial_rotary: bool,
     /// Scalings that the type knows, beside `default`.
     pub scalings: &'static [&'static str],
-    /// Whether a program of the library computes it, and no family: its settings are taken over as they are.
-    pub by_program: bool,
+    /// Whether its settings are taken over as they are: the program or the family that computes it knows their defaults.
+    pub verbatim: bool,
 }
 
 use Missing::{Bool, Int, Null, Num, Text};
@@ -48,23 +48,23 @@ const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "
 /// All types that are read.
 pub const TYPES: [TypeSpec; 9] = [LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE];
 
-/// Types that a program of the library computes, and no family.
-pub const PROGRAMS: [TypeSpec; 12] = [
-    by_program("audio-spectrogram-transformer"),
-    by_program("bert"),
-    by_program("deit"),
-    by_program("dinov2"),
-    by_program("distilbert"),
-    by_program("llava"),
-    by_program("resnet"),
-    by_program("roberta"),
-    by_program("vit"),
-    by_program("vits"),
-    by_program("whisper"),
-    by_program("xlm-roberta"),
+/// Types whose settings are taken over as they are.
+pub const VERBATIM: [TypeSpec; 12] = [
+    verbatim("audio-spectrogram-transformer"),
+    verbatim("bert"),
+    verbatim("deit"),
+    verbatim("dinov2"),
+    verbatim("distilbert"),
+    verbatim("llava"),
+    verbatim("resnet"),
+    verbatim("roberta"),
+    verbatim("vit"),
+    verbatim("vits"),
+    verbatim("whisper"),
+    verbatim("xlm-roberta"),
 ];
 
-const fn by_program(name: &'static str) -> TypeSpec {
+const fn verbatim(name: &'static str) -> TypeSpec {
     TypeSpec {
         name,
         aliases: &[],
@@ -74,20 +74,20 @@ const fn by_program(name: &'static str) -> TypeSpec {
         theta: 10_000.0,
         partial_rotary: false,
         scalings: &[],
-        by_program: true,
+        verbatim: true,
     }
 }
 
 /// The names of all types that are read.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = TYPES.iter().chain(&PROGRAMS).map(|t| t.name).collect();
+    let mut names: Vec<_> = TYPES.iter().chain(&VERBATIM).map(|t| t.name).collect();
     names.sort_unstable();
     names
 }
 
 /// The type of a name or another spelling of it.
 pub fn spec(name: &str) -> Option<&'static TypeSpec> {
-    TYPES.iter().chain(&PROGRAMS).find(|t| t.name == name || t.aliases.contains(&name))
+    TYPES.iter().chain(&VERBATIM).find(|t| t.name == name || t.aliases.contains(&name))
 }
 
 const LLAMA: TypeSpec = TypeSpec {
@@ -113,7 +113,7 @@ const LLAMA: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const MISTRAL: TypeSpec = TypeSpec {
@@ -138,7 +138,7 @@ const MISTRAL: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const QWEN2: TypeSpec = TypeSpec {
@@ -166,7 +166,7 @@ const QWEN2: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const QWEN3: TypeSpec = TypeSpec {
@@ -195,7 +195,7 @@ const QWEN3: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const PHI3: TypeSpec = TypeSpec {
@@ -221,7 +221,7 @@ const PHI3: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: true,
     scalings: &["longrope"],
-    by_program: false,
+    verbatim: false,
 };
 
 const GEMMA: TypeSpec = TypeSpec {
@@ -246,7 +246,7 @@ const GEMMA: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const GEMMA3: TypeSpec = TypeSpec {
@@ -276,7 +276,7 @@ const GEMMA3: TypeSpec = TypeSpec {
     theta: 1_000_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const SMOLLM3: TypeSpec = TypeSpec {
@@ -307,7 +307,7 @@ const SMOLLM3: TypeSpec = TypeSpec {
     theta: 2_000_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };
 
 const GRANITE: TypeSpec = TypeSpec {
@@ -337,5 +337,5 @@ const GRANITE: TypeSpec = TypeSpec {
     theta: 10_000.0,
     partial_rotary: false,
     scalings: SCALINGS,
-    by_program: false,
+    verbatim: false,
 };

@@ -17,8 +17,8 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     };
     let mut warnings = Vec::new();
     let outer = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let by_program = defaults::spec(outer).is_some_and(|spec| spec.by_program);
-    let settings = if by_program { root.clone() } else { text_part(&root, &path, &mut warnings)? };
+    let verbatim = defaults::spec(outer).is_some_and(|spec| spec.verbatim);
+    let settings = if verbatim { root.clone() } else { text_part(&root, &path, &mut warnings)? };
     let model_type =
         settings.get("model_type").or(root.get("model_type")).and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(spec) = defaults::spec(&model_type) else {
@@ -46,8 +46,8 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     Ok(SourceConfig {
         settings,
         spec,
-        multimodal: !by_program && root.get("text_config").is_some_and(|v| !v.is_null()),
-        towers: by_program.then(|| towers::table(&root, &generation)),
+        multimodal: !verbatim && root.get("text_config").is_some_and(|v| !v.is_null()),
+        towers: verbatim.then(|| towers::table(&root, &generation)),
         sampling: sampling(&generation, &root),
         ids,
         name,

@@ -146,6 +146,42 @@ pub fn architecture(
     Ok(Architecture { model_type: spec.name, table, warnings })
 }
 
+/// Of the settings that mostly say nothing about the mathematics, those that a family or a program reads.
+const READ: &[&str] = &[
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "eos_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "is_decoder",
+    "length_penalty",
+    "max_length",
+    "num_beams",
+    "pad_token_id",
+    "suppress_tokens",
+];
+
+/// The table of a type whose settings are taken over as they are, less what says nothing. `ignore` names settings to drop.
+pub fn taken_over(spec: &'static TypeSpec, table: &Map<String, Value>, ignore: &[String]) -> Architecture {
+    let (mut table, mut warnings) = (table.clone(), Vec::new());
+    for key in ignore {
+        if let Some(value) = table.remove(key) {
+            warnings.push(left_out(key, &value));
+        }
+    }
+    table.retain(|key, _| key == "labels" || READ.contains(&key.as_str()) || !is_harmless(key));
+    Architecture { model_type: spec.name, table, warnings }
+}
+
+fn left_out(key: &str, value: &Value) -> String {
+    format!(
+        "Setting `{}` = {} has been left out, as asked; the results may differ from the original's.",
+        clip(key),
+        clip(&value.to_string())
+    )
+}
+
 /// Typed access to the settings of a source.
 pub(super) struct Reader<'a> {
     pub source: &'a Map<String, Value>,
@@ -330,11 +366,7 @@ fn refuse_unread(
             continue;
         }
         if ignore.iter().any(|i| i == key) {
-            warnings.push(format!(
-                "Setting `{}` = {} has been left out, as asked; the results may differ from the original's.",
-                clip(key),
-                clip(&value.to_string())
-            ));
+            warnings.push(left_out(key, value));
         } else {
             unread.push(format!("{} = {}", clip(key), clip(&value.to_string())));
         }

@@ -1,7 +1,8 @@
-//! Settings of types that a program of the library computes, and no family: taken over as they are.
+//! Settings that are taken over as they are, for a program of the library or a family that knows their defaults.
 //!
-//! The program reads what it needs, under Hugging Face's names. `text_config` becomes the root of `[architecture]`,
-//! another tower `x_config` the table `[architecture.x]`; nulls are left out.
+//! Both read what they need, under Hugging Face's names. `text_config` becomes the root of `[architecture]`,
+//! another tower `x_config` the table `[architecture.x]`. TOML has no null: one that says something else than a missing key
+//! is written as what it means, others are left out.
 
 use serde_json::{Map, Value};
 
@@ -53,14 +54,26 @@ pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<
     out
 }
 
-/// What is no tower, null or idle.
+/// What is no tower and not idle.
 fn plain(from: &Map<String, Value>, into: &mut Map<String, Value>) {
     for (key, value) in from {
         let tower = key.ends_with("_config") && value.is_object();
-        if tower || value.is_null() || IDLE.contains(&key.as_str()) {
+        if tower || IDLE.contains(&key.as_str()) {
             continue;
         }
-        into.insert(key.clone(), value.clone());
+        let value = if value.is_null() { null(key, from) } else { Some(value.clone()) };
+        if let Some(value) = value {
+            into.insert(key.clone(), value);
+        }
+    }
+}
+
+/// What null says under a key, where a missing key says something else.
+fn null(key: &str, settings: &Map<String, Value>) -> Option<Value> {
+    match key {
+        "num_key_value_heads" => settings.get("num_attention_heads").cloned(),
+        "sliding_window" | "q_lora_rank" | "attn_logit_softcapping" | "final_logit_softcapping" => Some(0.into()),
+        _ => None,
     }
 }
 
@@ -84,7 +97,7 @@ mod tests {
         let root = json!({
             "model_type": "llava",
             "image_token_index": 9,
-            "text_config": {"hidden_size": 8, "rope_theta": null},
+            "text_config": {"hidden_size": 8, "rope_theta": null, "sliding_window": null},
             "vision_config": {"hidden_size": 4, "model_type": "clip"},
             "id2label": {"0": "cat", "1": "dog"},
         });
@@ -92,6 +105,7 @@ mod tests {
         let table = table(root.as_object().unwrap(), generation.as_object().unwrap());
         let expected = json!({
             "hidden_size": 8,
+            "sliding_window": 0,
             "image_token_index": 9,
             "vision": {"hidden_size": 4},
             "suppress_tokens": [1],

@@ -7,6 +7,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod exact;
 
 pub(crate) use exact::Rows as ExactRows;
@@ -111,6 +113,8 @@ pub(crate) fn exact_part(x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, t
 fn part_on(isa: Isa, x: &[f32], rows: &ExactRows<'_>, range: Range<usize>, target: Target<'_>) {
     match isa {
         #[cfg(target_arch = "x86_64")]
+        isa if isa >= Isa::Avx512 && x.len() >= avx512::LEAST * rows.k() => avx512::exact_range(x, rows, range, target),
+        #[cfg(target_arch = "x86_64")]
         isa if isa >= Isa::Avx2 => avx2::exact_range(x, rows, range, target),
         _ => exact::range(x, rows, range, target),
     }
@@ -131,7 +135,7 @@ fn chunk_rows(m: usize, n: usize, row_bytes: usize, team: &Team) -> usize {
 }
 
 /// Rows of `W` that the widest kernel works on at once.
-const TILE: usize = 16;
+const TILE: usize = 64;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! From the description of a decoder to its graph.
 
 use super::{Activation, DecoderSpec, Gate, HeadNorm, Norm, NormPlaces, Projections};
-use crate::families::{FamilyError, Misshapen, TensorFaults, TensorShapes};
-use std::collections::HashSet;
-use tallow_ir::{DType, Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Value};
+use crate::families::parts::{Built, Parts};
+use crate::families::{FamilyError, TensorShapes};
+use tallow_ir::{Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Value};
 
 /// Builds the graph of `spec`: `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`).
 ///
@@ -12,50 +12,35 @@ use tallow_ir::{DType, Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Val
 /// # Errors
 /// Every missing tensor and every tensor of another shape, together.
 pub fn build(spec: &DecoderSpec, tensors: &dyn TensorShapes, hints: &[String]) -> Result<Graph, FamilyError> {
-    let mut builder = Builder {
-        spec,
-        tensors,
-        graph: Graph::new(),
-        faults: TensorFaults { model_type: spec.model_type.to_owned(), ..TensorFaults::default() },
-        seen: HashSet::new(),
-    };
+    let mut builder = Builder { spec, parts: Parts::new(spec.model_type, tensors) };
     builder.decoder().map_err(|source| FamilyError::Graph { model_type: spec.model_type.to_owned(), source })?;
-    if builder.faults.is_empty() {
-        return Ok(builder.graph);
-    }
-    builder.faults.hints = hints.to_vec();
-    Err(FamilyError::Tensors(builder.faults))
+    builder.parts.finish(hints)
 }
 
 struct Builder<'a> {
     spec: &'a DecoderSpec,
-    tensors: &'a dyn TensorShapes,
-    graph: Graph,
-    faults: TensorFaults,
-    seen: HashSet<String>,
+    parts: Parts<'a>,
 }
-
-type Built = Result<Value, IrError>;
 
 impl Builder<'_> {
     fn decoder(&mut self) -> Result<(), IrError> {
         let spec = self.spec;
-        let ids = self.graph.input("input_ids", TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)])))?;
-        let table = self.weight(&spec.embedding.tensor, &[spec.vocab, spec.hidden])?;
-        let rows = self.graph.op(Op::TokenEmbed, &[ids, table])?;
-        let mut h = scaled(&mut self.graph, rows, spec.embedding.scale)?;
-        self.graph.name(h, "embed");
+        let ids = self.parts.graph.input("input_ids", TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)])))?;
+        let table = self.parts.weight(&spec.embedding.tensor, &[spec.vocab, spec.hidden])?;
+        let rows = self.parts.graph.op(Op::TokenEmbed, &[ids, table])?;
+        let mut h = scaled(&mut self.parts.graph, rows, spec.embedding.scale)?;
+        self.parts.graph.name(h, "embed");
         for layer in 0..spec.layers.len() {
             h = self.layer(layer, h)?;
         }
         let last = format!("{}{}", spec.names.prefix, spec.names.final_norm);
         let h = self.norm(h, &last, spec.hidden, "final_norm")?;
-        let head = self.weight(&spec.head.tensor, &[spec.vocab, spec.hidden])?;
-        let raw = self.graph.op(Op::Matmul, &[h, head])?;
-        let scaled = scaled(&mut self.graph, raw, spec.head.scale)?;
-        let logits = soft_capped(&mut self.graph, scaled, spec.head.softcap)?;
-        self.graph.name(logits, "logits");
-        self.graph.output("logits", logits)
+        let head = self.parts.weight(&spec.head.tensor, &[spec.vocab, spec.hidden])?;
+        let raw = self.parts.graph.op(Op::Matmul, &[h, head])?;
+        let scaled = scaled(&mut self.parts.graph, raw, spec.head.scale)?;
+        let logits = soft_capped(&mut self.parts.graph, scaled, spec.head.softcap)?;
+        self.parts.graph.name(logits, "logits");
+        self.parts.graph.output("logits", logits)
     }
 
     fn layer(&mut self, layer: usize, h: Value) -> Built {
@@ -70,8 +55,8 @@ impl Builder<'_> {
             let name = part(names.attention_post_norm);
             branch = self.norm(branch, &name, spec.hidden, &says("attn_post_norm"))?;
         }
-        let branch = scaled(&mut self.graph, branch, spec.residual_scale)?;
-        let h = self.op(Op::Add, &[h, branch], says("attn_residual"))?;
+        let branch = scaled(&mut self.parts.graph, branch, spec.residual_scale)?;
+        let h = self.parts.op(Op::Add, &[h, branch], says("attn_residual"))?;
 
         let x = self.norm(h, &part(names.feed_forward_norm), spec.hidden, &says("ffn_norm"))?;
         let mut branch = self.feed_forward(layer, x)?;
@@ -79,8 +64,8 @@ impl Builder<'_> {
             let name = part(names.feed_forward_post_norm);
             branch = self.norm(branch, &name, spec.hidden, &says("ffn_post_norm"))?;
         }
-        let branch = scaled(&mut self.graph, branch, spec.residual_scale)?;
-        self.op(Op::Add, &[h, branch], says("out"))
+        let branch = scaled(&mut self.parts.graph, branch, spec.residual_scale)?;
+        self.parts.op(Op::Add, &[h, branch], says("out"))
     }
 
     fn attention(&mut self, layer: usize, x: Value) -> Built {
@@ -92,17 +77,17 @@ impl Builder<'_> {
 
         let (q, k, v) = match a.projections {
             Projections::Separate => (
-                self.linear(x, &part(names.q), q_width, hidden, a.qkv_bias, says("q"))?,
-                self.linear(x, &part(names.k), kv_width, hidden, a.qkv_bias, says("k"))?,
-                self.linear(x, &part(names.v), kv_width, hidden, a.qkv_bias, says("v"))?,
+                self.parts.linear(x, &part(names.q), [q_width, hidden], a.qkv_bias, says("q"))?,
+                self.parts.linear(x, &part(names.k), [kv_width, hidden], a.qkv_bias, says("k"))?,
+                self.parts.linear(x, &part(names.v), [kv_width, hidden], a.qkv_bias, says("v"))?,
             ),
             Projections::Fused => {
                 let width = q_width + 2 * kv_width;
                 let name = part(names.qkv);
-                let all = self.linear(x, &name, width, hidden, a.qkv_bias, says("qkv"))?;
-                let parts = self.split(all, &[q_width, kv_width, kv_width])?;
+                let all = self.parts.linear(x, &name, [width, hidden], a.qkv_bias, says("qkv"))?;
+                let parts = self.parts.split(all, &[q_width, kv_width, kv_width])?;
                 for (value, what) in parts.iter().zip(["q", "k", "v"]) {
-                    self.graph.name(*value, says(what));
+                    self.parts.graph.name(*value, says(what));
                 }
                 (parts[0], parts[1], parts[2])
             }
@@ -110,9 +95,9 @@ impl Builder<'_> {
         let q = self.heads(q, layer, a.heads, names.q_norm, "q")?;
         let k = self.heads(k, layer, a.kv_heads, names.k_norm, "k")?;
 
-        let mixed = attend(&mut self.graph, spec, layer, [q, k, v])?;
+        let mixed = attend(&mut self.parts.graph, spec, layer, [q, k, v])?;
         let name = part(names.out);
-        self.linear(mixed, &name, hidden, q_width, a.out_bias, says("attn_out"))
+        self.parts.linear(mixed, &name, [hidden, q_width], a.out_bias, says("attn_out"))
     }
 
     /// Norm and rotation of each head of `x` (`[S, heads · head_dim]`), where the layer has them.
@@ -124,7 +109,7 @@ impl Builder<'_> {
             }
             HeadNorm::Off => None,
         };
-        turn_heads(&mut self.graph, self.spec, layer, x, heads, gain, what)
+        turn_heads(&mut self.parts.graph, self.spec, layer, x, heads, gain, what)
     }
 
     fn feed_forward(&mut self, layer: usize, x: Value) -> Built {
@@ -134,80 +119,38 @@ impl Builder<'_> {
         let says = |what: &str| format!("layer{layer}.{what}");
         let (gate, up) = match f.gate {
             Gate::Separate => (
-                self.linear(x, &part(names.gate), f.width, hidden, f.bias, says("gate"))?,
-                self.linear(x, &part(names.up), f.width, hidden, f.bias, says("up"))?,
+                self.parts.linear(x, &part(names.gate), [f.width, hidden], f.bias, says("gate"))?,
+                self.parts.linear(x, &part(names.up), [f.width, hidden], f.bias, says("up"))?,
             ),
             Gate::Fused => {
                 let name = part(names.gate_up);
-                let both = self.linear(x, &name, 2 * f.width, hidden, f.bias, says("gate_up"))?;
-                let parts = self.split(both, &[f.width, f.width])?;
-                self.graph.name(parts[0], says("gate"));
-                self.graph.name(parts[1], says("up"));
+                let both = self.parts.linear(x, &name, [2 * f.width, hidden], f.bias, says("gate_up"))?;
+                let parts = self.parts.split(both, &[f.width, f.width])?;
+                self.parts.graph.name(parts[0], says("gate"));
+                self.parts.graph.name(parts[1], says("up"));
                 (parts[0], parts[1])
             }
         };
-        let y = gated(&mut self.graph, gate, up, f.activation)?;
-        self.graph.name(y, says("gated"));
-        self.linear(y, &part(names.down), hidden, f.width, f.bias, says("ffn_out"))
+        let y = gated(&mut self.parts.graph, gate, up, f.activation)?;
+        self.parts.graph.name(y, says("gated"));
+        self.parts.linear(y, &part(names.down), [hidden, f.width], f.bias, says("ffn_out"))
     }
 
     fn norm(&mut self, x: Value, name: &str, width: u32, says: &str) -> Built {
         let gain = self.gain(name, width, says)?;
-        let y = norm(&mut self.graph, self.spec, x, gain)?;
-        self.graph.name(y, says);
+        let y = norm(&mut self.parts.graph, self.spec, x, gain)?;
+        self.parts.graph.name(y, says);
         Ok(y)
     }
 
     /// The gain of a norm, from its weight.
     fn gain(&mut self, name: &str, width: u32, says: &str) -> Built {
-        let weight = self.weight(&format!("{name}.weight"), &[width])?;
-        let gain = gain(&mut self.graph, self.spec, weight)?;
+        let weight = self.parts.weight(&format!("{name}.weight"), &[width])?;
+        let gain = gain(&mut self.parts.graph, self.spec, weight)?;
         if gain != weight {
-            self.graph.name(gain, format!("{says}_gain"));
+            self.parts.graph.name(gain, format!("{says}_gain"));
         }
         Ok(gain)
-    }
-
-    /// `x · Wᵀ`, plus the bias where there is one.
-    fn linear(&mut self, x: Value, name: &str, rows: u32, columns: u32, bias: bool, says: String) -> Built {
-        let w = self.weight(&format!("{name}.weight"), &[rows, columns])?;
-        let mut y = self.graph.op(Op::Matmul, &[x, w])?;
-        if bias {
-            let b = self.weight(&format!("{name}.bias"), &[rows])?;
-            y = self.graph.op(Op::Add, &[y, b])?;
-        }
-        self.graph.name(y, says);
-        Ok(y)
-    }
-
-    /// Parts of the last dimension of `x` (`[S, …]`).
-    fn split(&mut self, x: Value, sizes: &[u32]) -> Result<Vec<Value>, IrError> {
-        let sizes = sizes.to_vec();
-        self.graph.op_many(Op::Split { axis: 1, sizes }, &[x])
-    }
-
-    fn op(&mut self, op: Op, operands: &[Value], says: String) -> Built {
-        let y = self.graph.op(op, operands)?;
-        self.graph.name(y, says);
-        Ok(y)
-    }
-
-    /// A weight of the expected shape. One that is missing or has another shape is noted, and the
-    /// graph goes on as if it were right, so that all of them are found.
-    fn weight(&mut self, name: &str, expected: &[u32]) -> Built {
-        if self.seen.insert(name.to_owned()) {
-            let expected: Vec<u64> = expected.iter().map(|&n| n.into()).collect();
-            match self.tensors.shape(name) {
-                None => self.faults.missing.push((name.to_owned(), expected)),
-                Some(found) if found != expected => {
-                    self.faults.misshapen.push(Misshapen { name: name.to_owned(), found, expected })
-                }
-                Some(_) => {}
-            }
-        }
-        let dtype = self.tensors.dtype(name).unwrap_or(DType::F32);
-        let dims: Vec<i64> = expected.iter().map(|&n| n.into()).collect();
-        self.graph.weight(name, TensorType::new(dtype, Shape::fixed(&dims)))
     }
 }
 

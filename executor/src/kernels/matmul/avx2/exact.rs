@@ -19,13 +19,13 @@ const KEEP: usize = 192 * 1024;
 const AHEAD: usize = 8192;
 
 /// How eight values are stored: the codes of `load`.
-const F32: u8 = 0;
-const U32: u8 = 1;
-const U16: u8 = 2;
-const TERNARY: u8 = 3;
+pub(in super::super) const F32: u8 = 0;
+pub(in super::super) const U32: u8 = 1;
+pub(in super::super) const U16: u8 = 2;
+pub(in super::super) const TERNARY: u8 = 3;
 
 /// Bytes of eight values.
-const fn step(source: u8) -> usize {
+pub(in super::super) const fn step(source: u8) -> usize {
     match source {
         F32 | U32 => 32,
         U16 => 16,
@@ -35,7 +35,7 @@ const fn step(source: u8) -> usize {
 
 /// The outputs of the rows `range` for all rows of `x`.
 pub(in super::super) fn exact_range(x: &[f32], w: &Rows<'_>, range: Range<usize>, target: Target<'_>) {
-    assert!(Isa::detect() >= Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
+    assert!(Isa::best() >= Isa::Avx2, "the dispatcher chose this path for a machine with AVX2");
     let bytes = |w: &WeightRows<'_>| w.bytes().as_ptr();
     // SAFETY: AVX2, FMA and F16C were found; the matrices hold `w.len()` rows of `w.k()` values.
     unsafe {
@@ -110,7 +110,7 @@ unsafe fn run<const SOURCE: u8>(
 /// `step(SOURCE)` bytes must be readable.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load<const SOURCE: u8>(at: *const u8) -> __m256 {
+pub(in super::super) unsafe fn load<const SOURCE: u8>(at: *const u8) -> __m256 {
     // SAFETY: the caller's promise; the loads need no alignment.
     unsafe {
         match SOURCE {
@@ -134,7 +134,7 @@ unsafe fn load<const SOURCE: u8>(at: *const u8) -> __m256 {
 /// The value must be readable.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_one<const SOURCE: u8>(at: *const u8, i: usize) -> f32 {
+pub(in super::super) unsafe fn load_one<const SOURCE: u8>(at: *const u8, i: usize) -> f32 {
     // SAFETY: the caller's promise; the reads need no alignment.
     unsafe {
         match SOURCE {

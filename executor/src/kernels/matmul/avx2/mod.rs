@@ -7,4 +7,4 @@
 mod exact;
 mod reduce;
 
-pub(super) use exact::exact_range;
+pub(super) use exact::{F32, TERNARY, U16, U32, exact_range, load, load_one, step};
