@@ -8,6 +8,7 @@
 pub mod decoder;
 mod error;
 pub mod parts;
+pub mod seq2seq;
 mod settings;
 mod shapes;
 
@@ -16,8 +17,10 @@ pub use settings::{MOST_LAYERS, Settings};
 pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
+use crate::program::module::Driver;
 use decoder::{DecoderSpec, gemma, llama};
 use parts::Parts;
+use seq2seq::{bart, t5};
 use std::collections::HashSet;
 use tallow_format::Config;
 use tallow_ir::{DType, Graph, IrError, Value};
@@ -29,6 +32,10 @@ pub struct Family {
     pub model_type: &'static str,
     /// The graph as built: logits for every position, nothing fused.
     pub graph: Graph,
+    /// The graph that runs once before a text, whose outputs are inputs of the other.
+    pub once: Option<Graph>,
+    /// How text is generated, where it does not simply go on from a prompt.
+    pub driver: Option<Driver>,
     /// Things worth telling: keys without effect, tensors that are not read.
     pub notes: Vec<String>,
     /// Tensors that the graph does not read, apart from buffers that carry nothing.
@@ -38,7 +45,8 @@ pub struct Family {
 impl Family {
     /// The weights that the graph reads, in order of first use.
     pub fn weights(&self) -> impl Iterator<Item = (&str, Value)> {
-        self.graph.weights()
+        let once = self.once.iter().flat_map(Graph::weights);
+        once.chain(self.graph.weights())
     }
 }
 
@@ -53,12 +61,18 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
     let family = family_of(config.model_type())?;
     let (described, mut settings) = read(family, config, tensors)?;
     settings.finish(family.ignored)?;
+    let (mut once, mut driver, mut passed) = (None, None, HashSet::new());
     let graph = match described {
         Described::Decoder(spec) => decoder::build(&spec, tensors, settings.defaulted())?,
         Described::Other(model) => {
+            let fault = |source| FamilyError::Graph { model_type: family.name.to_owned(), source };
             let mut parts = Parts::new(family.name, tensors);
-            let built = model.build(&mut parts);
-            built.map_err(|source| FamilyError::Graph { model_type: family.name.to_owned(), source })?;
+            if model.once(&mut parts).map_err(fault)? {
+                once = Some(parts.next());
+            }
+            model.build(&mut parts).map_err(fault)?;
+            driver = model.driver();
+            passed = parts.passed().clone();
             parts.finish(settings.defaulted())?
         }
     };
@@ -68,7 +82,8 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
             notes.push(note);
         }
     }
-    let (unread_tensors, idle_biases) = unread(&graph, tensors);
+    let graphs = [Some(&graph), once.as_ref()];
+    let (unread_tensors, idle_biases) = unread(graphs.into_iter().flatten(), &passed, tensors);
     if !idle_biases.is_empty() {
         notes.push(format!(
             "the config of this `{}` says that there are no such biases: {}",
@@ -80,7 +95,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
         let s = if unread_tensors.len() == 1 { " is" } else { "s are" };
         notes.push(format!("{} tensor{s} not read: {}", unread_tensors.len(), listed(&unread_tensors)));
     }
-    Ok(Family { model_type: family.name, graph, notes, unread_tensors })
+    Ok(Family { model_type: family.name, graph, once, driver, notes, unread_tensors })
 }
 
 /// Reads a config into the description that [`build`] works from.
@@ -120,6 +135,21 @@ pub trait Build {
     /// # Errors
     /// Operations that do not fit together. Missing tensors are none: [`Parts::weight`] gathers those.
     fn build(&self, parts: &mut Parts<'_>) -> Result<(), IrError>;
+
+    /// Puts the graph together that runs once before a text, and gives its outputs to inputs of the same names of the
+    /// other; `false` for a network without one.
+    ///
+    /// # Errors
+    /// As [`Build::build`].
+    fn once(&self, parts: &mut Parts<'_>) -> Result<bool, IrError> {
+        let _ = parts;
+        Ok(false)
+    }
+
+    /// How it generates text, where it does not simply go on from a prompt.
+    fn driver(&self) -> Option<Driver> {
+        None
+    }
 }
 
 /// The canonical name of a `model_type`, which may be an alias; `None` for an unknown one.
@@ -156,12 +186,12 @@ type ReadDecoder = fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpe
 /// What reads the settings of a type.
 enum Reader {
     Decoder(ReadDecoder),
-    #[allow(dead_code)]
     Other(fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<Box<dyn Build>, FamilyError>),
 }
 
 /// Every type.
 const TYPES: &[FamilyType] = &[
+    FamilyType { name: "bart", aliases: &[], tied: true, reader: Reader::Other(bart::bart), ignored: &[] },
     FamilyType {
         name: "gemma",
         aliases: &[],
@@ -184,6 +214,9 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::llama),
         ignored: &["rope_interleaved"],
     },
+    FamilyType { name: "m2m_100", aliases: &[], tied: true, reader: Reader::Other(bart::m2m_100), ignored: &[] },
+    FamilyType { name: "marian", aliases: &[], tied: true, reader: Reader::Other(bart::marian), ignored: &[] },
+    FamilyType { name: "mbart", aliases: &[], tied: true, reader: Reader::Other(bart::mbart), ignored: &[] },
     FamilyType {
         name: "mistral",
         aliases: &[],
@@ -191,6 +224,7 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::mistral),
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
     },
+    FamilyType { name: "mt5", aliases: &[], tied: false, reader: Reader::Other(t5::mt5), ignored: &[] },
     FamilyType { name: "phi3", aliases: &[], tied: false, reader: Reader::Decoder(llama::phi3), ignored: &[] },
     FamilyType {
         name: "qwen2",
@@ -234,8 +268,13 @@ fn read<'a>(
 
 /// Tensors without a reader, apart from stored buffers that carry nothing; and those of them that are
 /// the bias of a weight which is read. The sibling scale of a ternary tensor is read along with it.
-fn unread(graph: &Graph, tensors: &dyn TensorShapes) -> (Vec<String>, Vec<String>) {
-    let read: HashSet<&str> = graph.weights().map(|(n, _)| n).collect();
+fn unread<'a>(
+    graphs: impl Iterator<Item = &'a Graph>,
+    passed: &HashSet<String>,
+    tensors: &dyn TensorShapes,
+) -> (Vec<String>, Vec<String>) {
+    let read: HashSet<&str> =
+        graphs.flat_map(Graph::weights).map(|(n, _)| n).chain(passed.iter().map(String::as_str)).collect();
     let empty = ["inv_freq", "position_ids", "num_batches_tracked"];
     let is_scale = |name: &str| {
         name.strip_suffix(".scale").is_some_and(|of| read.contains(of) && tensors.dtype(of) == Some(DType::Ternary))

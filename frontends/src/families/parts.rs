@@ -15,13 +15,14 @@ pub struct Parts<'a> {
     tensors: &'a dyn TensorShapes,
     faults: TensorFaults,
     seen: HashSet<String>,
+    passed: HashSet<String>,
 }
 
 impl<'a> Parts<'a> {
     /// An empty graph of a type over these tensors.
     pub fn new(model_type: &str, tensors: &'a dyn TensorShapes) -> Self {
         let faults = TensorFaults { model_type: model_type.to_owned(), ..TensorFaults::default() };
-        Parts { graph: Graph::new(), tensors, faults, seen: HashSet::new() }
+        Parts { graph: Graph::new(), tensors, faults, seen: HashSet::new(), passed: HashSet::new() }
     }
 
     /// The graph. `hints` are lines about the config that go into an error about tensors.
@@ -34,6 +35,21 @@ impl<'a> Parts<'a> {
         }
         self.faults.hints = hints.to_vec();
         Err(FamilyError::Tensors(self.faults))
+    }
+
+    /// The graph so far; the next one begins, over the same tensors.
+    pub fn next(&mut self) -> Graph {
+        std::mem::take(&mut self.graph)
+    }
+
+    /// Says that a tensor, which may be there or not, is known to be of no use.
+    pub fn pass_over(&mut self, name: &str) {
+        self.passed.insert(name.to_owned());
+    }
+
+    /// The names that were passed over.
+    pub fn passed(&self) -> &HashSet<String> {
+        &self.passed
     }
 
     /// Whether there is a tensor of this name.

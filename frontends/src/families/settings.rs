@@ -1,6 +1,7 @@
 //! Reads one table of a config: typed, range-checked, with each type's own defaults.
 
 use super::FamilyError;
+use super::decoder::Activation;
 use tallow_format::Section;
 
 /// No size in a config may be larger: products of three of them stay inside 64-bit integers in use.
@@ -97,13 +98,59 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// The number of layers.
+    /// The number of layers, under its usual key.
     pub fn layers(&mut self, default: u32) -> Result<u32, FamilyError> {
-        let key = "num_hidden_layers";
+        self.layers_under("num_hidden_layers", default)
+    }
+
+    /// The number of layers under a key.
+    pub fn layers_under(&mut self, key: &str, default: u32) -> Result<u32, FamilyError> {
         match self.size(key, default)? {
             n if n <= MOST_LAYERS => Ok(n),
             n => Err(self.bad(key, n, format!("a model has at most {MOST_LAYERS} layers"), "Correct it")),
         }
+    }
+
+    /// The size of a head: the width over the number of heads, each with its key.
+    pub fn head_dim(
+        &self,
+        (heads_key, heads): (&str, u32),
+        (width_key, width): (&str, u32),
+    ) -> Result<u32, FamilyError> {
+        match width.is_multiple_of(heads) {
+            true => Ok(width / heads),
+            false => Err(self.bad(
+                heads_key,
+                heads,
+                format!("it must divide `{width_key}` = {width}"),
+                "Correct one of them",
+            )),
+        }
+    }
+
+    /// The id of a token.
+    pub fn token_id(&self, key: &str) -> Result<Option<u32>, FamilyError> {
+        match self.section.i64(key)? {
+            None => Ok(None),
+            Some(id) => match u32::try_from(id) {
+                Ok(id) => Ok(Some(id)),
+                Err(_) => Err(self.bad(key, id, "expected the id of a token", "Correct it")),
+            },
+        }
+    }
+
+    /// The activation under a key, or the default.
+    pub fn activation(&self, key: &str, default: Activation) -> Result<Activation, FamilyError> {
+        let Some(name) = self.text(key)? else { return Ok(default) };
+        Activation::from_name(&name).ok_or_else(|| {
+            let known: Vec<_> = Activation::NAMES.iter().map(|(n, _)| *n).collect();
+            self.unsupported(
+                key,
+                format!("\"{}\"", name.chars().take(60).collect::<String>()),
+                format!("known activations are {}", known.join(", ")),
+                "Use a program or a graph section for another one",
+            )
+        })
     }
 
     /// A truth value.

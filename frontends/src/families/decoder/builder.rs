@@ -234,16 +234,14 @@ pub(crate) fn attend(graph: &mut Graph, spec: &DecoderSpec, layer: usize, [q, k,
 
 /// `act(gate) · up`, as one operation where there is one.
 pub(crate) fn gated(graph: &mut Graph, gate: Value, up: Value, activation: Activation) -> Built {
-    let act = match activation {
-        Activation::Silu => return graph.op(Op::SwiGlu, &[gate, up]),
-        Activation::Gelu => return graph.op(Op::GeGlu, &[gate, up]),
-        Activation::GeluTanh => Op::Gelu { approximate: true },
-        Activation::QuickGelu => Op::QuickGelu,
-        Activation::Relu => Op::Relu,
-        Activation::ReluSquared => Op::ReluSquared,
-    };
-    let active = graph.op(act, &[gate])?;
-    graph.op(Op::Mul, &[active, up])
+    match activation {
+        Activation::Silu => graph.op(Op::SwiGlu, &[gate, up]),
+        Activation::Gelu => graph.op(Op::GeGlu, &[gate, up]),
+        other => {
+            let active = graph.op(other.op(), &[gate])?;
+            graph.op(Op::Mul, &[active, up])
+        }
+    }
 }
 
 /// `x · factor`.

@@ -1,6 +1,6 @@
 //! Readers of llama and the types that are llama with switches.
 
-use super::read::{Defaults, Sizes, activation, causal, llama_names, sizes, tables};
+use super::read::{Defaults, Sizes, causal, llama_names, sizes, tables};
 use super::rope::{self, Rules};
 use super::{
     Activation, Attention, DecoderSpec, FeedForward, Gate, HeadNorm, Layer, Norm, NormPlaces, Projections, Rope,
@@ -152,7 +152,7 @@ pub(super) fn common(
         feed_forward: FeedForward {
             width: sizes.width,
             gate: Gate::Separate,
-            activation: activation(s, defaults.activation)?,
+            activation: s.activation(defaults.activation.0, defaults.activation.1)?,
             bias: false,
         },
         layers: Vec::new(),

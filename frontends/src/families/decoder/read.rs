@@ -164,25 +164,6 @@ pub(super) fn tables(
     Ok((embedding, head))
 }
 
-/// The activation under a key, or the default.
-pub(super) fn activation(
-    settings: &Settings<'_>,
-    (key, default): (&str, Activation),
-) -> Result<Activation, FamilyError> {
-    let Some(name) = settings.text(key)? else {
-        return Ok(default);
-    };
-    Activation::from_name(&name).ok_or_else(|| {
-        let known: Vec<_> = Activation::NAMES.iter().map(|(n, _)| *n).collect();
-        settings.unsupported(
-            key,
-            format!("\"{}\"", name.chars().take(60).collect::<String>()),
-            format!("known activations are {}", known.join(", ")),
-            "Use a program or a graph section for another one",
-        )
-    })
-}
-
 /// Whether queries see only the past: `is_causal`, which any decoder type honours. Windows count
 /// differently without it, so both together are refused.
 pub(super) fn causal(settings: &Settings<'_>, windows: &[Option<u32>]) -> Result<bool, FamilyError> {

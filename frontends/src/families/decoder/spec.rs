@@ -1,6 +1,7 @@
 //! The description of a decoder: everything that types, configs and tensors change.
 
 use super::Rope;
+use tallow_ir::Op;
 
 /// A decoder without a batch dimension: ids `[S]` to logits `[S, vocab]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -230,6 +231,18 @@ impl Activation {
         ("relu", Activation::Relu),
         ("relu2", Activation::ReluSquared),
     ];
+
+    /// The operation.
+    pub fn op(self) -> Op {
+        match self {
+            Activation::Silu => Op::Silu,
+            Activation::Gelu => Op::Gelu { approximate: false },
+            Activation::GeluTanh => Op::Gelu { approximate: true },
+            Activation::QuickGelu => Op::QuickGelu,
+            Activation::Relu => Op::Relu,
+            Activation::ReluSquared => Op::ReluSquared,
+        }
+    }
 
     /// The activation of a name.
     pub fn from_name(name: &str) -> Option<Self> {
