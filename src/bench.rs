@@ -251,7 +251,7 @@ pub fn continues_ids(model: &Model) -> Result<()> {
     model.takes_text()?;
     let plan = model.program().plan();
     let other = plan.inputs.iter().find(|i| i.name != "input_ids" && i.name != POS);
-    let once = model.compiled().and_then(|c| c.once()).map(|once| once.signature());
+    let once = model.once().map(|once| once.signature());
     match (other, once) {
         (None, None) => Ok(()),
         (other, once) => Err(Error::Usage(format!(

@@ -8,12 +8,11 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::EncodeOptions;
-use tallow_executor::{Program, ProgramOptions};
 use tallow_format::{ModelFile, ProgramFormat, TensorIndex};
 use tallow_frontends::program::builtins::tri::ChatPiece;
-use tallow_frontends::program::module::{ENCODER, MAIN, Sampling, Start};
+use tallow_frontends::program::module::{MAIN, Sampling, Start};
 use tallow_frontends::program::value::Value;
-use tallow_frontends::program::{self, Diagnostic, Diagnostics, Driver, Language, Module, Options};
+use tallow_frontends::program::{self, Diagnostic, Diagnostics, Language, Module, Options};
 use tallow_import::GivenProgram;
 use tallow_ir::Graph;
 use tallow_ir::ops::SampleMethod;
@@ -23,23 +22,11 @@ use tallow_ir::verify::{Verified, verify};
 pub struct Compiled {
     /// What it compiled to.
     pub module: Arc<Module>,
-    /// The graph that runs once before a text, where there is one.
-    pub(crate) once: Option<Arc<Program>>,
     /// Its code on text and numbers.
     pub(crate) host: Arc<ProgramHost>,
 }
 
 impl Compiled {
-    /// How tokens are generated, where the program does.
-    pub fn driver(&self) -> Option<&Driver> {
-        self.module.driver.as_ref()
-    }
-
-    /// The plan of the graph that runs once before a text, where there is one.
-    pub fn once(&self) -> Option<&tallow_compiler::Plan> {
-        self.once.as_ref().map(|program| program.plan())
-    }
-
     /// The ids of a conversation as the program's chat function writes it, up to where the answer begins.
     pub(crate) fn encode_chat(&self, model: &Model, messages: &[Message]) -> Result<Vec<u32>> {
         let file = model.file();
@@ -74,18 +61,11 @@ impl Compiled {
         Error::Program(Box::new(Diagnostics { name, source: source.into(), list: vec![diagnostic] }))
     }
 
-    pub(crate) fn new(file: &Arc<ModelFile>, module: Module, options: ProgramOptions) -> Result<Self> {
+    pub(crate) fn new(file: &Arc<ModelFile>, module: Module) -> Self {
         let module = Arc::new(module);
         let source = file.program().map_or("", |(_, source)| source);
         let host = host(Some(file), module.clone(), format!("program of {}", file.label()), source);
-        let once = match module.graphs.get(ENCODER) {
-            Some(graph) => {
-                let program = Program::new(&verified(file, graph.clone())?, file.clone(), options)?;
-                Some(Arc::new(program.with_host(host.clone())))
-            }
-            None => None,
-        };
-        Ok(Compiled { module, once, host })
+        Compiled { module, host }
     }
 }
 

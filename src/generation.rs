@@ -80,7 +80,7 @@ impl<'a> Generation<'a> {
             return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
         }
         let tokenizer = session.model().tokenizer()?;
-        let driver = session.model().compiled().and_then(|c| c.driver().cloned());
+        let driver = session.model().driver().cloned();
         let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
         let start = Instant::now();
         let before = session.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);

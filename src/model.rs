@@ -4,7 +4,7 @@ use crate::compiled::{self, Compiled};
 use crate::tokens::Reading;
 use crate::{Error, Result, Session, library};
 use std::sync::{Arc, OnceLock};
-use tallow_compiler::passes;
+use tallow_compiler::{Plan, passes};
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
 use tallow_executor::tokenizer::{EncodeOptions, Tokenizer};
@@ -12,11 +12,15 @@ use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor, We
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
 use tallow_frontends::program::build::InputKind;
-use tallow_frontends::program::{Module, Outcome};
+use tallow_frontends::program::module::{ENCODER, Start};
+use tallow_frontends::program::{Driver, Module, Outcome};
 use tallow_ir::Graph;
 use tallow_ir::verify::{Verified, verify};
 
 static STORYTELLER: &[u8] = include_bytes!("../models/storyteller.model");
+
+/// The input of token ids.
+const INPUT_IDS: &str = "input_ids";
 
 /// Where the graph comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +61,8 @@ struct Inner {
     file: Arc<ModelFile>,
     graph: Arc<Verified>,
     program: Arc<Program>,
+    once: Option<Arc<Program>>,
+    driver: Option<Driver>,
     compiled: Option<Compiled>,
     notes: Vec<String>,
     reading: Reading,
@@ -90,7 +96,7 @@ impl Model {
     pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
         let file = Arc::new(file);
         let reading = Reading::begin(&file);
-        let Found { mut graph, mut notes, module } = find(&file, options.path)?;
+        let Found { mut graph, mut notes, module, once, driver } = find(&file, options.path)?;
         if passes::takes_one_token(graph.graph()) && !options.token_by_token {
             match passes::whole_prompt(graph.graph()) {
                 Ok(wide) => {
@@ -106,17 +112,24 @@ impl Model {
         if program.context.is_none() {
             program.context = context(&file)?;
         }
-        let compiled = module.map(|module| Compiled::new(&file, module, program)).transpose()?;
-        let mut program = Program::new(&graph, file.clone(), program)?;
-        if let Some(compiled) = &compiled {
-            program = program.with_host(compiled.host.clone());
-        }
+        let compiled = module.map(|module| Compiled::new(&file, module));
+        let load = |graph: &Verified| -> Result<Program> {
+            let loaded = Program::new(graph, file.clone(), program)?;
+            Ok(match &compiled {
+                Some(compiled) => loaded.with_host(compiled.host.clone()),
+                None => loaded,
+            })
+        };
+        let once = once.as_ref().map(load).transpose()?.map(Arc::new);
+        let program = load(&graph)?;
         let end_ids = reading.end_ids(&file)?;
         let model = Model {
             inner: Arc::new(Inner {
                 file,
                 graph: Arc::new(graph),
                 program: Arc::new(program),
+                once,
+                driver,
                 compiled,
                 notes,
                 reading,
@@ -134,8 +147,7 @@ impl Model {
     /// Keeps packed matrices for other runs in this folder instead of [`library::packed_folder`], if the options of the program
     /// want them kept. Of no effect once the model has run.
     pub fn set_packed_folder(&self, folder: &std::path::Path) {
-        let once = self.compiled().and_then(|c| c.once.as_ref());
-        for program in [&self.inner.program].into_iter().chain(once) {
+        for program in [&self.inner.program].into_iter().chain(&self.inner.once) {
             program.packed().set_folder(folder.to_owned());
         }
     }
@@ -166,6 +178,27 @@ impl Model {
     /// The loaded program.
     pub fn program(&self) -> &Arc<Program> {
         &self.inner.program
+    }
+
+    /// The plan of the graph that runs once before a text, where there is one.
+    pub fn once(&self) -> Option<&Plan> {
+        self.inner.once.as_ref().map(|program| program.plan())
+    }
+
+    /// The program of that graph.
+    pub(crate) fn once_program(&self) -> Option<&Arc<Program>> {
+        self.inner.once.as_ref()
+    }
+
+    /// How text is generated, where it does not simply go on from a prompt.
+    pub fn driver(&self) -> Option<&Driver> {
+        self.inner.driver.as_ref()
+    }
+
+    /// Whether a text is not continued but read first, by the graph that runs once, as for a translation.
+    pub fn reads_source(&self) -> bool {
+        let starts = matches!(self.driver(), Some(Driver { start: Start::Ids(_), .. }));
+        starts && self.once().is_some_and(|plan| plan.inputs.iter().all(|i| i.name == INPUT_IDS))
     }
 
     /// The graph that the program was made of.
@@ -206,7 +239,7 @@ impl Model {
     /// A graph that does not, with what it takes instead.
     pub fn takes_text(&self) -> Result<()> {
         let plan = self.inner.program.plan();
-        let lacks = match plan.inputs.iter().any(|i| i.name == "input_ids") {
+        let lacks = match plan.inputs.iter().any(|i| i.name == INPUT_IDS) {
             false => "takes no `input_ids`",
             true if !plan.outputs.iter().any(|(name, _)| name == "logits") => "gives no `logits`",
             true => return Ok(()),
@@ -276,14 +309,7 @@ impl Model {
         let mut given = Vec::new();
         for input in &self.inner.program.plan().inputs {
             match input.name.as_str() {
-                "input_ids" => {
-                    let fault = |source| Error::Tokenizer { file: self.inner.file.label(), source };
-                    let options = EncodeOptions { add_special: true, parse_special: true };
-                    let ids = self.tokenizer()?.encode(text, options).map_err(fault)?;
-                    let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
-                    let count = ids.len();
-                    given.push(("input_ids".to_owned(), tensor(ids, count)?));
-                }
+                INPUT_IDS => given.push(self.ids_input(text)?),
                 name if name == texts[0] => given.push((name.to_owned(), bytes(text)?)),
                 _ => {}
             }
@@ -296,6 +322,16 @@ impl Model {
         Ok(given)
     }
 
+    /// The ids of a text as an input of a graph.
+    pub(crate) fn ids_input(&self, text: &str) -> Result<(String, Tensor)> {
+        let fault = |source| Error::Tokenizer { file: self.inner.file.label(), source };
+        let options = EncodeOptions { add_special: true, parse_special: true };
+        let ids = self.tokenizer()?.encode(text, options).map_err(fault)?;
+        let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
+        let count = ids.len();
+        Ok((INPUT_IDS.to_owned(), tensor(ids, count)?))
+    }
+
     /// Whether conversations have a form: a chat template, or a chat function of the program that runs.
     pub fn has_chat(&self) -> Result<bool> {
         Ok(self.chat()?.is_some() || self.compiled().is_some_and(|c| c.module.chat.is_some()))
@@ -303,7 +339,7 @@ impl Model {
 
     /// The sampling that the program or else the config asks for, with a seed.
     pub fn sampling(&self, seed: u64) -> Result<SamplingParams> {
-        if let Some(driver) = self.compiled().and_then(Compiled::driver) {
+        if let (Some(_), Some(driver)) = (self.compiled(), self.driver()) {
             return Ok(compiled::sampling(&driver.sampling, seed));
         }
         Ok(SamplingParams::from_config(&self.inner.file.config().sampling()?, seed))
@@ -327,14 +363,16 @@ pub(crate) struct Found {
     pub notes: Vec<String>,
     /// The module whose graph it is, where it comes from the program section.
     pub module: Option<Module>,
+    /// The graph that runs once before a text.
+    pub once: Option<Verified>,
+    /// How text is generated.
+    pub driver: Option<Driver>,
 }
 
 /// Finds what a file runs by the wanted path.
 pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
-    let plain = |graph: Graph, notes: Vec<String>| -> Result<Found> {
-        let graph = verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
-        Ok(Found { graph, notes, module: None })
-    };
+    let verified =
+        |graph: Graph| verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) });
     let section = match path {
         Path::Auto | Path::Graph => file.graph(),
         Path::Family | Path::Program => None,
@@ -357,7 +395,9 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
             (_, error) => error,
         })?;
         let graph = compiled::main_graph(file, &module)?;
-        return Ok(Found { graph, notes: module.notes.clone(), module: Some(module) });
+        let once = module.graphs.get(ENCODER).cloned().map(verified).transpose()?;
+        let (notes, driver) = (module.notes.clone(), module.driver.clone());
+        return Ok(Found { graph, notes, module: Some(module), once, driver });
     }
     match (path, section) {
         (Path::Graph, None) => Err(Error::Usage(format!(
@@ -367,12 +407,14 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
         (_, Some((format, text))) => {
             let graph = tallow_frontends::graph_section::from_section(format, text, file.config(), file.tensors())
                 .map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
-            plain(graph, Vec::new())
+            let graph = verified(graph)?;
+            Ok(Found { graph, notes: Vec::new(), module: None, once: None, driver: None })
         }
         (_, None) => {
             let family = families::build(file.config(), file.tensors())
                 .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) })?;
-            plain(family.graph, family.notes)
+            let (graph, once) = (verified(family.graph)?, family.once.map(verified).transpose()?);
+            Ok(Found { graph, notes: family.notes, module: None, once, driver: family.driver })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A session: a conversation, or one text after another.
 
-use crate::compiled::{self, Answer, Compiled};
+use crate::compiled::{self, Answer};
 use crate::{Error, Generation, Model, Result};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
@@ -39,7 +39,7 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(model: Model) -> Result<Self> {
         let inner = tallow_executor::Session::new(model.program().clone());
-        let begun = model.compiled().is_none_or(|c| c.once.is_none());
+        let begun = model.once().is_none();
         Ok(Session { model, inner, tokens: Vec::new(), begun })
     }
 
@@ -81,7 +81,7 @@ impl Session {
     /// # Errors
     /// A model without such a part; inputs that do not fit.
     pub fn begin(&mut self, inputs: &[(String, Tensor)]) -> Result<()> {
-        let Some(once) = self.model.compiled().and_then(|c| c.once.clone()) else {
+        let Some(once) = self.model.once_program().cloned() else {
             return Err(Error::Usage(format!("{}: takes a prompt and no other inputs", self.model.file().label())));
         };
         let made = tallow_executor::Session::new(once).run(inputs, Rows::All)?;
@@ -109,7 +109,7 @@ impl Session {
 
     /// The generation of a program from what it begins with.
     fn start(&mut self, prompt: Option<&str>, options: &GenerateOptions) -> Result<Generation<'_>> {
-        let start = self.model.compiled().and_then(Compiled::driver).map_or(Start::Prompt, |d| d.start.clone());
+        let start = self.model.driver().map_or(Start::Prompt, |d| d.start.clone());
         match (start, prompt) {
             (Start::Ids(ids), None) => self.continue_ids(&ids, options),
             (Start::Prompt, Some(prompt)) => self.generate_with(prompt, options),
@@ -148,11 +148,11 @@ impl Session {
 
     /// An error where inputs must be given first.
     fn check_begun(&self) -> Result<()> {
-        match self.model.compiled().and_then(|c| c.once.as_ref()) {
+        match self.model.once() {
             Some(once) if !self.begun => Err(Error::Usage(format!(
                 "{}: its program needs inputs beside a prompt: {} (`tallow run MODEL --input NAME=FILE`)",
                 self.model.file().label(),
-                once.plan().signature()
+                once.signature()
             ))),
             _ => Ok(()),
         }
@@ -167,8 +167,12 @@ impl Session {
     /// Continues a prompt.
     pub fn generate_with(&mut self, prompt: &str, options: &GenerateOptions) -> Result<Generation<'_>> {
         self.model.takes_text()?;
+        if self.model.reads_source() {
+            let source = self.model.ids_input(prompt)?;
+            return self.generate_from(&[source], None, options);
+        }
         self.check_begun()?;
-        if let Some(Driver { start: Start::Ids(_), .. }) = self.model.compiled().and_then(Compiled::driver) {
+        if let Some(Driver { start: Start::Ids(_), .. }) = self.model.driver() {
             return self.start(Some(prompt), options);
         }
         if !options.raw && self.model.has_chat()? {

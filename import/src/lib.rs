@@ -160,6 +160,9 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
         }
         _ => {
             let family = check_family(src, &config_text, opened)?;
+            if options.graph && family.once.is_some() {
+                return Err(several_graphs(src));
+            }
             let graph = options.graph.then(|| graph_section(src, &family.graph)).transpose()?;
             warnings.extend(family.notes);
             graph
@@ -299,13 +302,17 @@ fn check_program(
     }
     match module.graphs.len() {
         1 => module.main().map(|graph| graph_section(src, graph)).transpose(),
-        _ => Err(ImportError::unsupported(
-            src,
-            "graph",
-            "the program of this model computes several graphs, and a graph section holds one",
-            "Import it without --graph.",
-        )),
+        _ => Err(several_graphs(src)),
     }
+}
+
+fn several_graphs(src: &Path) -> ImportError {
+    ImportError::unsupported(
+        src,
+        "graph",
+        "this model computes several graphs, and a graph section holds one",
+        "Import it without --graph.",
+    )
 }
 
 /// The graph section for a graph. Types of weights are no part of a section, so that it holds for

@@ -78,11 +78,11 @@ impl Run {
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
-        let driver = model.compiled().and_then(|c| c.driver());
+        let driver = model.driver();
         if !self.input.is_empty() {
             let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;
             let wants_prompt = driver.is_some_and(|d| d.start == Start::Prompt);
-            if driver.is_some() && model.compiled().is_some_and(|c| c.once().is_some()) {
+            if driver.is_some() && model.once().is_some() {
                 if self.output.is_some() {
                     bail!(Error::Usage(
                         "--output is for the outputs of a graph; generated text comes on stdout".into()
@@ -217,7 +217,7 @@ impl Run {
         let mut session = model.session()?;
         session.set_seed(self.sampling.seed().unwrap_or(0));
         let outputs = match model.compiled() {
-            Some(compiled) if compiled.driver().is_none() => match session.answer(inputs)? {
+            Some(_) if model.driver().is_none() => match session.answer(inputs)? {
                 Answer::Tensors(outputs) => outputs,
                 Answer::Value(value) => {
                     if self.output.is_some() {
@@ -260,7 +260,7 @@ fn given_input(text: &str, model: &Model) -> Result<(String, Tensor)> {
         bail!("--input {text}: expected NAME=FILE.npy, NAME=FILE.safetensors, NAME=1,2,3 or NAME=true,false");
     }
     let main = model.program().plan();
-    let once = model.compiled().and_then(|c| c.once());
+    let once = model.once();
     let mut known = once.into_iter().chain([main]).flat_map(|plan| &plan.inputs);
     let declared = known.find(|input| input.name == name && name != POS).ok_or_else(|| {
         let signature = once.unwrap_or(main).signature();

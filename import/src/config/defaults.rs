@@ -49,15 +49,21 @@ const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "
 pub const TYPES: [TypeSpec; 9] = [LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE];
 
 /// Types whose settings are taken over as they are.
-pub const VERBATIM: [TypeSpec; 12] = [
+pub const VERBATIM: [TypeSpec; 18] = [
     verbatim("audio-spectrogram-transformer"),
+    verbatim("bart"),
     verbatim("bert"),
     verbatim("deit"),
     verbatim("dinov2"),
     verbatim("distilbert"),
     verbatim("llava"),
+    verbatim("m2m_100"),
+    verbatim("marian"),
+    verbatim("mbart"),
+    verbatim("mt5"),
     verbatim("resnet"),
     verbatim("roberta"),
+    verbatim("t5"),
     verbatim("vit"),
     verbatim("vits"),
     verbatim("whisper"),

@@ -1,0 +1,86 @@
+//! Tiny random encoder-decoders against the logits of `transformers`: imported exactly, run at once and token by token,
+//! on the oracle and on the CPU path; and the tokens that a greedy generation takes.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
+mod common;
+
+use common::{error, folder, ids, import, open, values};
+use std::path::Path;
+use tallow::frontends::program::module::Start;
+use tallow::{Engine, Model, Rows, Session, Tensor, tensor_file};
+
+/// What the logits may differ by, as `max|a − b| / max|b|`.
+const TOLERANCE: f32 = 1e-4;
+
+/// A session that has read the source of a golden.
+fn begun(model: &Model, golden: &Path) -> Session {
+    let source = tensor_file::read(golden, "input_ids").unwrap();
+    let mut session = model.session().unwrap();
+    session.begin(&[("input_ids".to_owned(), source)]).unwrap();
+    session
+}
+
+fn largest(logits: &Tensor) -> u32 {
+    let row = values(logits);
+    let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+    best.0 as u32
+}
+
+fn check(name: &str, golden: &Path, model: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    let expected = values(&tensor_file::read(golden, "logits").unwrap());
+    let target = ids(golden, "decoder_input_ids").unwrap();
+    let generated = ids(golden, "generated").unwrap();
+    let mut first: Option<Vec<f32>> = None;
+    for (engine, threads) in [(Engine::Reference, 1), (Engine::Cpu, 2), (Engine::Cpu, 1)] {
+        let model = open(model, engine, threads, 512);
+        let whole = values(&begun(&model, golden).logits(&target, Rows::All).unwrap());
+        let mut session = begun(&model, golden);
+        let mut rows = Vec::new();
+        for n in 1..=target.len() {
+            rows.extend(values(&session.logits(&target[..n], Rows::Last).unwrap()));
+        }
+        for (what, got) in [("at once", &whole), ("token by token", &rows)] {
+            let e = error(got, &expected);
+            if e > TOLERANCE {
+                faults.push(format!("{name}: {engine:?} {what}: error {e:.2e}"));
+            }
+        }
+        if engine == Engine::Cpu {
+            if rows != whole {
+                faults.push(format!("{name}: token by token changes bits"));
+            }
+            if first.get_or_insert_with(|| whole.clone()) != &whole {
+                faults.push(format!("{name}: threads change bits"));
+            }
+        }
+        // Greedy from what the model begins with.
+        let Start::Ids(start) = model.driver().unwrap().start.clone() else { panic!("{name}") };
+        let mut tokens = start;
+        let mut session = begun(&model, golden);
+        while tokens.len() < generated.len() {
+            tokens.push(largest(&session.logits(&tokens, Rows::Last).unwrap()));
+        }
+        if tokens != generated {
+            faults.push(format!("{name}: {engine:?} generates {tokens:?}, expected {generated:?}"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn encoder_decoders_give_the_logits_and_tokens_of_transformers() {
+    let mut faults = Vec::new();
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder("tests/goldens-seq2seq")).unwrap().map(|e| e.unwrap().path()).collect();
+    names.sort();
+    for path in &names {
+        let temporary = tempfile::tempdir().unwrap();
+        let model = import(path, temporary.path(), "u32");
+        let name = path.file_name().unwrap().to_string_lossy();
+        faults.extend(check(&name, &path.join("golden.safetensors"), &model));
+    }
+    assert!(names.len() >= 9, "only {} goldens found", names.len());
+    assert!(faults.is_empty(), "{} faults in {} goldens:\n{}", faults.len(), names.len(), faults.join("\n"));
+}
