@@ -371,8 +371,7 @@ pub(crate) struct Found {
 
 /// Finds what a file runs by the wanted path.
 pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
-    let verified =
-        |graph: Graph| verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) });
+    let verified = |graph: Graph| verify(graph).map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) });
     let section = match path {
         Path::Auto | Path::Graph => file.graph(),
         Path::Family | Path::Program => None,

@@ -84,6 +84,11 @@ impl<'a> Section<'a> {
         self.list(key, "a list of integers", Value::as_integer)
     }
 
+    /// A list of lists of integers.
+    pub fn i64_rows(&self, key: &str) -> Result<Option<Vec<Vec<i64>>>> {
+        self.list(key, "a list of lists of integers", |v| v.as_array()?.iter().map(Value::as_integer).collect())
+    }
+
     /// A list of integers of 0 or more; a single one is a list of one.
     pub fn u64s(&self, key: &str) -> Result<Option<Vec<u64>>> {
         self.list(key, "a list of integers of 0 or more", |v| u64::try_from(v.as_integer()?).ok())

@@ -20,7 +20,7 @@ use crate::nearest::nearest;
 use crate::program::module::Driver;
 use decoder::{DecoderSpec, gemma, llama};
 use parts::Parts;
-use seq2seq::{bart, t5};
+use seq2seq::{bart, t5, whisper};
 use std::collections::HashSet;
 use tallow_format::Config;
 use tallow_ir::{DType, Graph, IrError, Value};
@@ -241,6 +241,8 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::smollm3),
         ignored: &["max_window_layers"],
     },
+    FamilyType { name: "t5", aliases: &[], tied: true, reader: Reader::Other(t5::t5), ignored: &[] },
+    FamilyType { name: "whisper", aliases: &[], tied: true, reader: Reader::Other(whisper::whisper), ignored: &[] },
 ];
 
 fn family_of(model_type: &str) -> Result<&'static FamilyType, FamilyError> {

@@ -226,6 +226,18 @@ impl<'a> Settings<'a> {
         Ok(self.section.i64s(key)?)
     }
 
+    /// A list of pairs of a position and a token id.
+    pub fn pairs(&self, key: &str) -> Result<Vec<(u32, u32)>, FamilyError> {
+        let Some(rows) = self.section.i64_rows(key)? else { return Ok(Vec::new()) };
+        let number = |n: i64| u32::try_from(n).ok();
+        let pair = |row: &Vec<i64>| match row.as_slice() {
+            [at, id] => number(*at).zip(number(*id)),
+            _ => None,
+        };
+        let pairs: Option<Vec<_>> = rows.iter().map(pair).collect();
+        pairs.ok_or_else(|| self.bad(key, "another list", "expected pairs of a position and a token id", "Correct it"))
+    }
+
     /// A list of finite numbers.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, FamilyError> {
         Ok(self.section.f64s(key)?)
@@ -240,6 +252,11 @@ impl<'a> Settings<'a> {
     pub fn absorb(&mut self, inner: Settings<'_>, ignored: &[&str]) {
         let keys = inner.unread_keys(ignored);
         self.unread.extend(keys);
+        self.notes.extend(inner.notes);
+    }
+
+    /// Counts every key of an inner table as read.
+    pub fn absorb_all(&mut self, inner: Settings<'_>) {
         self.notes.extend(inner.notes);
     }
 

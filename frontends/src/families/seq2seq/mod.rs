@@ -5,12 +5,13 @@
 //! |---|---|
 //! | `stack` | the layers of either side |
 //! | `text` | from ids to the residual stream |
-//! | [`t5`], [`bart`] | a reader for each type |
+//! | [`t5`], [`bart`], [`whisper`] | a reader for each type |
 
 pub mod bart;
 mod stack;
 pub mod t5;
 mod text;
+pub mod whisper;
 
 pub use stack::{AttentionNames, Relative, Stack, StackNames, StackNorm};
 pub use text::{Positions, TextIn};
@@ -19,7 +20,7 @@ use super::decoder::scaled;
 use super::parts::Parts;
 use super::{Build, FamilyError, Settings};
 use crate::program::module::{Driver, Sampling, Start};
-use tallow_ir::{Dim, IrError, Op, SEQUENCE, Shape, TensorType};
+use tallow_ir::{Dim, IrError, Op, SEQUENCE, Shape, TensorType, Value};
 
 /// Rows that the encoder gives.
 const SOURCE: &str = "T";
@@ -71,23 +72,28 @@ impl Build for EncoderDecoder {
         let cross = self.decoder.take_cross(parts, &Dim::symbol(SOURCE))?;
         let h = self.target.embed(parts, ids, &self.decoder, true)?;
         let h = self.decoder.layers(parts, h, Some(&cross))?;
-        let h = scaled(&mut parts.graph, h, self.head.scale)?;
-        let head = parts.weight(&self.head.tensor, &[self.vocab, self.decoder.hidden])?;
-        let mut logits = parts.graph.op(Op::Matmul, &[h, head])?;
-        if let Some((name, shape)) = &self.head.bias {
-            let mut bias = parts.weight(name, shape)?;
-            if shape.len() > 1 {
-                bias = parts.graph.op(Op::Reshape { shape: vec![-1] }, &[bias])?;
-            }
-            logits = parts.graph.op(Op::Add, &[logits, bias])?;
-        }
-        parts.graph.name(logits, "logits");
-        parts.graph.output("logits", logits)
+        logits(parts, h, &self.head, self.vocab, self.decoder.hidden)
     }
 
     fn driver(&self) -> Option<Driver> {
         Some(self.driver.clone())
     }
+}
+
+/// The output `logits` from the rows `h` of a decoder.
+fn logits(parts: &mut Parts<'_>, h: Value, head: &Output, vocab: u32, hidden: u32) -> Result<(), IrError> {
+    let h = scaled(&mut parts.graph, h, head.scale)?;
+    let matrix = parts.weight(&head.tensor, &[vocab, hidden])?;
+    let mut logits = parts.graph.op(Op::Matmul, &[h, matrix])?;
+    if let Some((name, shape)) = &head.bias {
+        let mut bias = parts.weight(name, shape)?;
+        if shape.len() > 1 {
+            bias = parts.graph.op(Op::Reshape { shape: vec![-1] }, &[bias])?;
+        }
+        logits = parts.graph.op(Op::Add, &[logits, bias])?;
+    }
+    parts.graph.name(logits, "logits");
+    parts.graph.output("logits", logits)
 }
 
 /// A generation that begins with `decoder_start_token_id`, and `forced_bos_token_id` where that is set.
