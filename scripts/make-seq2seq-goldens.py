@@ -10,6 +10,7 @@ tokenizer; beside its files lies `golden.safetensors`:
     decoder_input_ids   i64 [S]          the target so far
     logits              f32 [S, vocab]   of one forward pass
     generated           i64 [N]          greedy tokens that the library generates from the source, with those it begins with
+    beams.P             i64 [N]          the same by a search with three beams and the length penalty P
 
 As there, every parameter and buffer is random, the folder must reload to the same logits, and where a case names a
 switch (`without`), the logits without it must differ.
@@ -31,6 +32,7 @@ import torch  # noqa: E402
 from transformers import AutoConfig, AutoModelForSeq2SeqLM  # noqa: E402
 
 VOCAB = 96
+ENDS = list(range(4, 24))
 T5 = dict(
     vocab_size=VOCAB, d_model=32, d_kv=12, d_ff=48, num_layers=2, num_heads=3,
     relative_attention_num_buckets=8, relative_attention_max_distance=20,
@@ -80,10 +82,8 @@ def forward(model, tensors):
 
 
 @torch.no_grad()
-def generate(model, tensors):
-    out = model.generate(
-        input_ids=tensors["input_ids"][None], do_sample=False, num_beams=1, max_new_tokens=12, min_new_tokens=12)
-    return out[0]
+def generate(model, tensors, **how):
+    return model.generate(input_ids=tensors["input_ids"][None], do_sample=False, max_new_tokens=12, **how)[0]
 
 
 def make(name, spec, out):
@@ -99,6 +99,8 @@ def make(name, spec, out):
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
+    # Several ends, so that some texts end early.
+    goldens.write(folder, {**goldens.read(folder), "eos_token_id": ENDS})
     top = min(VOCAB, spec["config"].get("decoder_vocab_size", VOCAB)) - 2
     tensors = {
         "input_ids": torch.randint(3, top, (30,), generator=generator),
@@ -108,7 +110,9 @@ def make(name, spec, out):
     # A sinusoidal table is no parameter, yet is overwritten above in some versions: saving must keep the result.
     worst = (forward(model, tensors) - tensors["logits"]).abs().max().item()
     assert worst == 0.0, f"{name}: saving changed the logits by {worst}"
-    tensors["generated"] = generate(load(folder), tensors)
+    tensors["generated"] = generate(load(folder), tensors, num_beams=1)
+    for penalty in (1.0, -0.5):
+        tensors[f"beams.{penalty}"] = generate(load(folder), tensors, num_beams=3, length_penalty=penalty)
     note = ""
     if spec["without"]:
         saved = goldens.read(folder)

@@ -134,17 +134,6 @@ impl<'a> Generation<'a> {
         self.session.model().end_ids().contains(&id) || self.driver.as_ref().is_some_and(|d| d.stop.contains(&id))
     }
 
-    /// Takes the logits of ids away that the program never takes here.
-    fn suppress(&self, row: &mut [f32]) {
-        let Some(driver) = &self.driver else { return };
-        let first = if self.ids.is_empty() { driver.suppress_first.as_slice() } else { &[] };
-        for &id in driver.suppress.iter().chain(first) {
-            if let Some(logit) = row.get_mut(id as usize) {
-                *logit = f32::NEG_INFINITY;
-            }
-        }
-    }
-
     /// The next piece; `None` once the end is reached and all text is out.
     fn advance(&mut self) -> Result<Option<String>> {
         loop {
@@ -167,7 +156,9 @@ impl<'a> Generation<'a> {
                 }
                 (None, None) => return Ok(None),
             }
-            self.suppress(&mut row);
+            if let Some(driver) = &self.driver {
+                driver.forbid(&mut row, self.ids.is_empty());
+            }
             let id = self.sampler.sample(&row, &self.session.tokens)?;
             self.row = row;
             if !self.ids.is_empty() {

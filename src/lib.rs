@@ -15,6 +15,7 @@
 //! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
 //! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
 
+pub mod beam;
 pub mod bench;
 pub mod check;
 pub mod compiled;
@@ -31,6 +32,7 @@ pub mod source;
 pub mod tensor_file;
 mod tokens;
 
+pub use beam::{BeamOptions, EarlyStopping};
 pub use error::{Error, Result};
 pub use generation::{Ended, Generation, Statistics};
 pub use model::{Model, ModelOptions, Path};

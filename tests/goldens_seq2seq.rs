@@ -1,5 +1,5 @@
 //! Tiny random encoder-decoders against the logits of `transformers`: imported exactly, run at once and token by token,
-//! on the oracle and on the CPU path; and the tokens that a greedy generation takes.
+//! on the oracle and on the CPU path; and the tokens that they generate, greedily and by a beam search.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
 
@@ -8,10 +8,12 @@ mod common;
 use common::{error, folder, ids, import, open, values};
 use std::path::Path;
 use tallow::frontends::program::module::Start;
-use tallow::{Engine, Model, Rows, Session, Tensor, tensor_file};
+use tallow::{BeamOptions, Engine, GenerateOptions, Model, Rows, Session, Tensor, tensor_file};
 
 /// What the logits may differ by, as `max|a − b| / max|b|`.
 const TOLERANCE: f32 = 1e-4;
+/// Tokens that are generated.
+const NEW: usize = 12;
 
 /// A session that has read the source of a golden.
 fn begun(model: &Model, golden: &Path) -> Session {
@@ -31,7 +33,6 @@ fn check(name: &str, golden: &Path, model: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     let expected = values(&tensor_file::read(golden, "logits").unwrap());
     let target = ids(golden, "decoder_input_ids").unwrap();
-    let generated = ids(golden, "generated").unwrap();
     let mut first: Option<Vec<f32>> = None;
     for (engine, threads) in [(Engine::Reference, 1), (Engine::Cpu, 2), (Engine::Cpu, 1)] {
         let model = open(model, engine, threads, 512);
@@ -55,15 +56,28 @@ fn check(name: &str, golden: &Path, model: &Path) -> Vec<String> {
                 faults.push(format!("{name}: threads change bits"));
             }
         }
-        // Greedy from what the model begins with.
+        // From what the model begins with.
         let Start::Ids(start) = model.driver().unwrap().start.clone() else { panic!("{name}") };
-        let mut tokens = start;
+        let mut tokens = start.clone();
         let mut session = begun(&model, golden);
-        while tokens.len() < generated.len() {
+        while tokens.len() < start.len() + NEW {
             tokens.push(largest(&session.logits(&tokens, Rows::Last).unwrap()));
+            if model.end_ids().contains(&tokens[tokens.len() - 1]) {
+                break;
+            }
         }
-        if tokens != generated {
-            faults.push(format!("{name}: {engine:?} generates {tokens:?}, expected {generated:?}"));
+        let mut judge = |what: &str, found: Vec<u32>, expected: Vec<u32>| {
+            if found != expected {
+                faults.push(format!("{name}: {engine:?} {what} gives {found:?}, expected {expected:?}"));
+            }
+        };
+        judge("greedy", tokens, ids(golden, "generated").unwrap());
+        for penalty in ["1.0", "-0.5"] {
+            let length_penalty = penalty.parse().unwrap();
+            let beams = BeamOptions { beams: 3, length_penalty, ..BeamOptions::default() };
+            let options = GenerateOptions { max_tokens: Some(NEW), ..GenerateOptions::default() };
+            let found = begun(&model, golden).beam_search(&start, beams, &options).unwrap();
+            judge(&format!("beams {penalty}"), found, ids(golden, &format!("beams.{penalty}")).unwrap());
         }
     }
     faults

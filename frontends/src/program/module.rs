@@ -103,6 +103,18 @@ pub struct Driver {
     pub total: Option<usize>,
 }
 
+impl Driver {
+    /// Takes the logits of ids away that are never taken; `first` for the first token that is generated.
+    pub fn forbid(&self, logits: &mut [f32], first: bool) {
+        let at_first = if first { self.suppress_first.as_slice() } else { &[] };
+        for &id in self.suppress.iter().chain(at_first) {
+            if let Some(logit) = logits.get_mut(id as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+}
+
 /// What `forward` gives.
 #[derive(Clone, Debug)]
 pub enum Outcome {
