@@ -168,7 +168,7 @@ impl Session {
         let longest = limits.into_iter().flatten().min().unwrap_or(DEFAULT_LENGTH);
         let search = Search { options: beams, prompt, ends: &ends, longest };
         // A session for each text, which keeps what it has in common with the one before.
-        let mut sessions: Vec<Session> = (1..beams.beams).map(|_| self.sibling()).collect::<Result<_>>()?;
+        let mut sessions = vec![self.clone(); beams.beams - 1];
         search.run(|texts| {
             let mut free: Vec<&mut Session> = std::iter::once(&mut *self).chain(&mut sessions).collect();
             texts

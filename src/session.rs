@@ -91,14 +91,6 @@ impl Session {
         Ok(())
     }
 
-    /// An empty session of the same model that has begun with the same inputs.
-    pub(crate) fn sibling(&self) -> Result<Session> {
-        let mut other = Session::new(self.model.clone())?;
-        other.inner.set_fixed(self.inner.fixed().to_vec());
-        other.begun = self.begun;
-        Ok(other)
-    }
-
     /// Generates text from inputs other than a prompt, or beside one: from sound, say.
     ///
     /// # Errors

@@ -96,11 +96,6 @@ impl Session {
         self.fixed = inputs;
     }
 
-    /// What was given by [`Session::set_fixed`].
-    pub fn fixed(&self) -> &[(String, Tensor)] {
-        &self.fixed
-    }
-
     /// Begins the random numbers of the graph anew, from this seed; a session begins with the seed 0. The
     /// same seed and the same calls give the same results.
     pub fn set_seed(&mut self, seed: u64) {
