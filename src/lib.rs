@@ -26,6 +26,7 @@ pub mod library;
 pub mod model;
 pub mod numeric;
 pub mod page;
+pub mod picture;
 pub mod program;
 pub mod session;
 pub mod source;

@@ -277,7 +277,8 @@ pub(crate) fn compiled(
         warnings.push(format!("The program reads no such tensors: {}.", error::names(&unread, 8)));
     }
     let mut idle = module.unread_keys(config);
-    idle.retain(|key| !config::settings::is_harmless(key));
+    let of_pictures = |key: &str| key.contains(families::PROCESSOR);
+    idle.retain(|key| !config::settings::is_harmless(key) && !of_pictures(key));
     if !idle.is_empty() {
         warnings.push(format!("The program reads no such settings: {}.", error::names(&idle, 12)));
     }

@@ -1,6 +1,7 @@
 //! `tallow run`: text from a prompt, or outputs from inputs.
 
 mod outputs;
+mod pictures;
 
 use crate::commands::tools::refuse_existing;
 use crate::options::{LoadOptions, SamplingOptions, packed_json, packed_report, warn_of_packed};
@@ -17,6 +18,8 @@ use tallow::executor::ExecutorError;
 use tallow::frontends::program::module::Start;
 use tallow::ir::POS;
 use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
+use tallow::picture::Picture;
+use tallow::{Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 
 /// Continue a prompt, or run the graph on given inputs.
 ///
@@ -27,7 +30,8 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
     tallow run \"Tell me a story about a fox.\"\n  \
     tallow run qwen2.5-coder-0.5b.gguf \"Write hello world in Rust.\" --max-tokens 200\n  \
     tallow run base.model --raw \"Once upon a time\" --temperature 0\n  \
-    tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
+    tallow run some.model --input input_ids=1,2,3 --output out --all-logits\n  \
+    tallow run ./vit-base-patch16-224 --image cat.jpg dog.png")]
 pub struct Run {
     /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
     /// or .gguf. PROMPT is read from stdin where it is left out or `-`.
@@ -56,6 +60,10 @@ pub struct Run {
     /// NAME=1,2,3 or NAME=true,false; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
     input: Vec<String>,
+    /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, the text that a model
+    /// writes about one.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
+    image: Vec<PathBuf>,
     /// Write every output: into this folder as .npy, or into this .safetensors file; a single one
     /// also into this .npy file.
     #[arg(long, value_name = "PATH")]
@@ -83,6 +91,16 @@ impl Run {
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
         let driver = model.driver();
+        if !self.image.is_empty() {
+            if model.driver().is_some() {
+                let [image] = self.image.as_slice() else {
+                    bail!("--image takes one file for a model that writes text about it");
+                };
+                let inputs = [model.picture(&Picture::read(image)?)?];
+                return self.run_text(&model, Some(&inputs), prompt.as_deref(), load, ui);
+            }
+            return pictures::run(&model, &self.image, self.json);
+        }
         if !self.input.is_empty() {
             let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;
             let wants_prompt = driver.is_some_and(|d| d.start == Start::Prompt);

@@ -13,7 +13,7 @@ mod settings;
 mod shapes;
 
 pub use error::{FamilyError, Misshapen, TensorFaults};
-pub use settings::{MOST_LAYERS, Settings};
+pub use settings::{MOST_LAYERS, PROCESSOR, Settings};
 pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;

@@ -52,6 +52,9 @@ const HARMLESS: &[&str] = &[
 /// Tables that describe other parts of a model than the decoder.
 const OTHER_TOWERS: &[&str] = &["vision", "projector", "audio_encoder"];
 
+/// The table that says how pictures become the input of a model, which no graph reads.
+pub const PROCESSOR: &str = "processor";
+
 /// A reader of one table for one type.
 pub struct Settings<'a> {
     section: Section<'a>,
@@ -316,6 +319,7 @@ impl<'a> Settings<'a> {
     /// An error when a key that may change the result was never read. `ignored` are keys that the
     /// type is known not to read.
     pub fn finish(&mut self, ignored: &[&str]) -> Result<(), FamilyError> {
+        let _ = self.section.table(PROCESSOR);
         for tower in OTHER_TOWERS {
             if matches!(self.section.table(tower), Ok(Some(_))) {
                 self.notes

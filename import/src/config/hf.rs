@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Ids, Sampling, SourceConfig, defaults, towers};
+use super::{Ids, Sampling, SourceConfig, defaults, processor, towers};
 use crate::error::{ImportError, Result, clip};
 use crate::json;
+use tallow_frontends::families::PROCESSOR;
 
 /// Reads the settings of a folder.
 pub fn read(folder: &Path) -> Result<SourceConfig> {
@@ -43,11 +44,17 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     if let Some(version) = root.get("transformers_version").and_then(Value::as_str) {
         lineage.push(("transformers_version".to_owned(), version.to_owned()));
     }
+    let mut towers = verbatim.then(|| towers::table(&root, &generation));
+    if let Some(towers) = &mut towers
+        && let Some(table) = processor::read(folder)?
+    {
+        towers.insert(PROCESSOR.into(), Value::Object(table));
+    }
     Ok(SourceConfig {
         settings,
         spec,
         multimodal: !verbatim && root.get("text_config").is_some_and(|v| !v.is_null()),
-        towers: verbatim.then(|| towers::table(&root, &generation)),
+        towers,
         sampling: sampling(&generation, &root),
         ids,
         name,

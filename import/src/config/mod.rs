@@ -6,6 +6,7 @@
 pub mod defaults;
 pub mod gguf;
 pub mod hf;
+pub mod processor;
 mod rope;
 pub mod sampling;
 pub mod settings;

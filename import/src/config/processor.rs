@@ -1,0 +1,179 @@
+//! How pictures become the input of a model: `preprocessor_config.json` as the table `[architecture.processor]`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::error::{ImportError, Result, clip};
+use crate::json;
+
+/// The table; `None` for a folder that says nothing of pictures.
+pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
+    let path = folder.join("preprocessor_config.json");
+    let Some(Value::Object(map)) = json::read_optional(&path)? else { return Ok(None) };
+    // Those of sound say how many bands and samples there are.
+    let pictures = ["image_mean", "do_rescale", "image_processor_type", "crop_size"];
+    if !pictures.iter().any(|key| map.contains_key(*key)) {
+        return Ok(None);
+    }
+    let reader = Reader { map: &map, path: &path };
+    let mut table = Map::new();
+    if reader.flag("do_resize", true)? {
+        reader.size(&mut table)?;
+        let filter = match map.get("resample").and_then(Value::as_u64) {
+            Some(0) => "nearest",
+            Some(1) => "lanczos",
+            None | Some(2) => "bilinear",
+            Some(3) => "bicubic",
+            Some(other) => return Err(reader.unknown("resample", &other.into())),
+        };
+        table.insert("resample".into(), filter.into());
+    }
+    if reader.flag("do_center_crop", false)? {
+        match map.get("crop_size") {
+            Some(Value::Object(sizes)) => {
+                let sides = [sizes.get("height"), sizes.get("width")].map(|s| s.and_then(Value::as_u64));
+                let [Some(height), Some(width)] = sides else {
+                    return Err(reader.unknown("crop_size", &Value::Object(sizes.clone())));
+                };
+                table.insert("crop".into(), vec![height, width].into());
+            }
+            Some(side) if side.is_u64() => {
+                table.insert("crop".into(), vec![side.clone(), side.clone()].into());
+            }
+            other => return Err(reader.unknown("crop_size", other.unwrap_or(&Value::Null))),
+        }
+    }
+    if reader.flag("do_rescale", true)? {
+        let factor = map.get("rescale_factor").and_then(Value::as_f64).unwrap_or(1.0 / 255.0);
+        table.insert("rescale_factor".into(), factor.into());
+    }
+    if reader.flag("do_normalize", true)? {
+        for (key, name) in [("image_mean", "mean"), ("image_std", "deviation")] {
+            let list = map.get(key).and_then(Value::as_array).filter(|l| l.iter().all(Value::is_number));
+            let Some(list) = list else {
+                return Err(reader.unknown(key, map.get(key).unwrap_or(&Value::Null)));
+            };
+            table.insert(name.into(), list.clone().into());
+        }
+    }
+    for key in ["do_pad", "do_thumbnail", "do_align_long_axis"] {
+        if reader.flag(key, false)? {
+            return Err(reader.unknown(key, &true.into()));
+        }
+    }
+    Ok(Some(table))
+}
+
+struct Reader<'a> {
+    map: &'a Map<String, Value>,
+    path: &'a Path,
+}
+
+impl Reader<'_> {
+    fn flag(&self, key: &str, default: bool) -> Result<bool> {
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(other) => Err(self.unknown(key, other)),
+        }
+    }
+
+    /// `size`: both sides, the shortest one, or one number that means both or the shortest by `crop_pct` and cropping.
+    fn size(&self, table: &mut Map<String, Value>) -> Result<()> {
+        let Some(size) = self.map.get("size") else {
+            return Err(self.unknown("size", &Value::Null));
+        };
+        let side = |key: &str| size.get(key).and_then(Value::as_u64);
+        let crop_share = self.map.get("crop_pct").and_then(Value::as_f64);
+        match (side("height"), side("width"), side("shortest_edge").or(size.as_u64())) {
+            (Some(height), Some(width), _) => {
+                table.insert("size".into(), vec![height, width].into());
+            }
+            // convnext: small pictures are made larger than wanted and cropped.
+            (_, _, Some(edge)) if crop_share.is_some() => {
+                let share = crop_share.unwrap_or(1.0);
+                match edge < 384 && share > 0.0 {
+                    true => {
+                        table.insert("shortest_edge".into(), ((edge as f64 / share) as u64).into());
+                        table.insert("crop".into(), vec![edge, edge].into());
+                    }
+                    false => {
+                        table.insert("size".into(), vec![edge, edge].into());
+                    }
+                }
+            }
+            (_, _, Some(edge)) if size.is_object() || self.flag("do_center_crop", false)? => {
+                table.insert("shortest_edge".into(), edge.into());
+            }
+            (_, _, Some(edge)) => {
+                table.insert("size".into(), vec![edge, edge].into());
+            }
+            _ => return Err(self.unknown("size", size)),
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, key: &str, found: &Value) -> ImportError {
+        ImportError::unsupported(
+            self.path,
+            format!("setting `{key}`"),
+            format!("{} is not read here", clip(&found.to_string())),
+            "Remove the file to take prepared pixels alone, as `--input NAME=FILE`.",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn table(config: Value) -> std::result::Result<Value, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("preprocessor_config.json"), config.to_string()).unwrap();
+        match read(folder.path()) {
+            Ok(table) => Ok(table.map_or(Value::Null, Value::Object)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn settings_of_pictures_become_a_table() {
+        let plain = json!({"size": {"height": 8, "width": 9}, "resample": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]});
+        let mean = json!([0.5, 0.5, 0.5]);
+        let third = 1.0 / 255.0;
+        assert_eq!(
+            table(plain).unwrap(),
+            json!({"size": [8, 9], "resample": "bilinear", "rescale_factor": third, "mean": mean, "deviation": mean})
+        );
+        let clip = json!({"size": 224, "do_center_crop": true, "crop_size": 224, "resample": 3, "do_normalize": false, "rescale_factor": 0.5});
+        assert_eq!(
+            table(clip).unwrap(),
+            json!({"shortest_edge": 224, "resample": "bicubic", "crop": [224, 224], "rescale_factor": 0.5})
+        );
+        let convnext = |edge: u64| {
+            table(json!({"size": {"shortest_edge": edge}, "crop_pct": 0.875, "do_rescale": false, "do_normalize": false, "image_mean": []}))
+                .unwrap()
+        };
+        assert_eq!(convnext(224), json!({"shortest_edge": 256, "crop": [224, 224], "resample": "bilinear"}));
+        assert_eq!(convnext(384), json!({"size": [384, 384], "resample": "bilinear"}));
+        // Settings of sound are none of pictures.
+        assert_eq!(table(json!({"feature_size": 80, "sampling_rate": 16000})).unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        for (config, key) in [
+            (json!({"do_rescale": true, "size": {"longest_edge": 8}}), "size"),
+            (json!({"do_rescale": true, "size": 8, "resample": 5}), "resample"),
+            (json!({"do_rescale": true, "size": 8, "do_center_crop": true}), "crop_size"),
+            (json!({"do_rescale": true, "size": 8}), "image_mean"),
+            (json!({"do_rescale": 3}), "do_rescale"),
+            (json!({"do_rescale": true, "do_resize": false, "do_normalize": false, "do_pad": true}), "do_pad"),
+        ] {
+            let error = table(config).unwrap_err();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}

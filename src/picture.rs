@@ -1,0 +1,302 @@
+//! Pictures in files, and as the input of a model.
+
+use crate::{Error, Model, Rows, Tensor};
+use fast_image_resize::images::Image;
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use image::{DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use std::path::Path;
+use tallow_executor::Device;
+use tallow_format::{Config, Section};
+use tallow_frontends::families::PROCESSOR;
+use tallow_ir::{DType, Dim};
+
+type Result<T> = crate::Result<T>;
+
+/// No side of a picture may be longer.
+const LONGEST_SIDE: u32 = 32_768;
+/// Most bytes of a decoded picture.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A picture: rows of red, green and blue.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    pixels: RgbImage,
+}
+
+impl Picture {
+    /// Reads a PNG, JPEG, WebP, GIF or BMP file, upright as its metadata say. An alpha channel is dropped.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no picture that is known, or too large.
+    pub fn read(path: &Path) -> Result<Self> {
+        let io = |source| Error::Io { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(io)?.is_dir() {
+            return Err(Error::Usage(format!("{}: is a folder; give a picture file", path.display())));
+        }
+        let fault = |cause: String| Error::Graph { file: path.display().to_string(), source: cause.into() };
+        let mut reader = ImageReader::open(path).map_err(io)?.with_guessed_format().map_err(io)?;
+        if reader.format().is_none() {
+            return Err(fault("is no picture; PNG, JPEG, WebP, GIF and BMP are read".into()));
+        }
+        let mut limits = Limits::default();
+        (limits.max_image_width, limits.max_image_height) = (Some(LONGEST_SIDE), Some(LONGEST_SIDE));
+        limits.max_alloc = Some(MOST_BYTES);
+        reader.limits(limits);
+        let damaged = |e: image::ImageError| fault(format!("cannot be read as a picture: {e}"));
+        let mut decoder = reader.into_decoder().map_err(damaged)?;
+        let upright = decoder.orientation().map_err(damaged)?;
+        let mut picture = DynamicImage::from_decoder(decoder).map_err(damaged)?;
+        picture.apply_orientation(upright);
+        Ok(Picture { pixels: picture.into_rgb8() })
+    }
+
+    /// Width and height.
+    pub fn size(&self) -> (u32, u32) {
+        self.pixels.dimensions()
+    }
+}
+
+/// How pictures become the input of a model: resized, cropped, scaled, normalised, as the image processors of
+/// `transformers` do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Processor {
+    resize: Option<(Resize, FilterType)>,
+    /// Height and width cut out of the middle.
+    crop: Option<[u32; 2]>,
+    /// Bytes times this.
+    factor: f32,
+    /// Subtracted from each channel, which is then divided by the deviation.
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Resize {
+    /// To this height and width.
+    To([u32; 2]),
+    /// The shorter side to this, the other in proportion.
+    Shortest(u32),
+}
+
+impl Processor {
+    /// Reads `[architecture.processor]`; `None` where a config has none.
+    ///
+    /// # Errors
+    /// Settings that are wrong.
+    pub fn of(config: &Config) -> Result<Option<Self>> {
+        match config.architecture().table(PROCESSOR)? {
+            Some(table) => Self::read(&table).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read(table: &Section<'_>) -> Result<Self> {
+        let side = |n: u64| u32::try_from(n).ok().filter(|n| (1..=LONGEST_SIDE).contains(n));
+        let wrong = |key: &str, found: String, expected: &str| Error::Format(table.invalid(key, &found, expected));
+        let pair = |key: &str| -> Result<Option<[u32; 2]>> {
+            let Some(list) = table.u64s(key)? else { return Ok(None) };
+            match list.as_slice() {
+                [h, w] => side(*h).zip(side(*w)).map(|(h, w)| Some([h, w])),
+                _ => None,
+            }
+            .ok_or_else(|| wrong(key, format!("{list:?}"), "a height and a width in pixels"))
+        };
+        let resize = match (pair("size")?, table.u64("shortest_edge")?) {
+            (Some(size), _) => Some(Resize::To(size)),
+            (None, Some(n)) => {
+                let edge = side(n).ok_or_else(|| wrong("shortest_edge", n.to_string(), "a length in pixels"))?;
+                Some(Resize::Shortest(edge))
+            }
+            (None, None) => None,
+        };
+        let filter = match table.str("resample")? {
+            None | Some("bilinear") => FilterType::Bilinear,
+            Some("bicubic") => FilterType::CatmullRom,
+            Some("lanczos") => FilterType::Lanczos3,
+            Some("nearest") => FilterType::Box,
+            Some(other) => {
+                return Err(wrong("resample", format!("\"{other}\""), "nearest, bilinear, bicubic or lanczos"));
+            }
+        };
+        let numbers = |key: &str| -> Result<Vec<f32>> {
+            Ok(table.f64s(key)?.unwrap_or_default().into_iter().map(|x| x as f32).collect())
+        };
+        let (mean, deviation) = (numbers("mean")?, numbers("deviation")?);
+        if ![0, 3].contains(&mean.len()) || mean.len() != deviation.len() || deviation.contains(&0.0) {
+            return Err(wrong(
+                "mean",
+                format!("{mean:?} with deviations {deviation:?}"),
+                "three numbers each, none of the latter 0",
+            ));
+        }
+        let factor = table.f64("rescale_factor")?.unwrap_or(1.0) as f32;
+        Ok(Processor { resize: resize.map(|r| (r, filter)), crop: pair("crop")?, factor, mean, deviation })
+    }
+
+    /// The pixels of a picture: `f32` `[1, 3, height, width]`.
+    ///
+    /// # Errors
+    /// A size that is not possible.
+    pub fn pixels(&self, picture: &Picture) -> Result<Tensor> {
+        let resized = match self.resize {
+            Some((resize, filter)) => resized(&picture.pixels, resize, filter)?,
+            None => picture.pixels.clone(),
+        };
+        let (width, height) = resized.dimensions();
+        let [rows, columns] = self.crop.unwrap_or([height, width]);
+        // A picture that is too small stands in the middle of black.
+        let offset = |inner: u32, outer: u32| (i64::from(outer) - i64::from(inner)).div_euclid(2);
+        let (top, left) = (offset(rows, height), offset(columns, width));
+        let (rows, columns) = (rows as usize, columns as usize);
+        let mut values = vec![0.0_f32; 3 * rows * columns];
+        for (channel, plane) in values.chunks_exact_mut(rows * columns).enumerate() {
+            let (mean, deviation) = match self.mean.get(channel).zip(self.deviation.get(channel)) {
+                Some((mean, deviation)) => (*mean, *deviation),
+                None => (0.0, 1.0),
+            };
+            for (y, row) in plane.chunks_exact_mut(columns).enumerate() {
+                for (x, value) in row.iter_mut().enumerate() {
+                    let at = (x as i64 + left, y as i64 + top);
+                    let inside = (0..i64::from(width)).contains(&at.0) && (0..i64::from(height)).contains(&at.1);
+                    let byte = if inside { resized.get_pixel(at.0 as u32, at.1 as u32).0[channel] } else { 0 };
+                    *value = (f32::from(byte) * self.factor - mean) / deviation;
+                }
+            }
+        }
+        let made = Tensor::from_vec(values, (1, 3, rows, columns), &Device::Cpu);
+        Ok(made.map_err(tallow_executor::ExecutorError::from)?)
+    }
+}
+
+/// The resized picture, with the filter widened where it becomes smaller, as Pillow does.
+fn resized(picture: &RgbImage, resize: Resize, filter: FilterType) -> Result<RgbImage> {
+    let (width, height) = picture.dimensions();
+    let [to_height, to_width] = match resize {
+        Resize::To(size) => size,
+        Resize::Shortest(edge) => {
+            let long = |long: u32, short: u32| (u64::from(edge) * u64::from(long) / u64::from(short.max(1))) as u32;
+            match width <= height {
+                true => [long(height, width), edge],
+                false => [edge, long(width, height)],
+            }
+        }
+    };
+    let fault = |cause: String| Error::Usage(format!("a picture of {width} × {height} cannot be resized: {cause}"));
+    if to_width > LONGEST_SIDE || to_height > LONGEST_SIDE || to_width == 0 || to_height == 0 {
+        return Err(fault(format!("it would be {to_width} × {to_height}")));
+    }
+    if (to_width, to_height) == (width, height) {
+        return Ok(picture.clone());
+    }
+    let source = Image::from_vec_u8(width, height, picture.as_raw().clone(), PixelType::U8x3)
+        .map_err(|e| fault(e.to_string()))?;
+    let mut target = Image::new(to_width, to_height, PixelType::U8x3);
+    let how = match filter {
+        FilterType::Box => ResizeAlg::Nearest,
+        filter => ResizeAlg::Convolution(filter),
+    };
+    let options = ResizeOptions::new().resize_alg(how);
+    Resizer::new().resize(&source, &mut target, &options).map_err(|e| fault(e.to_string()))?;
+    RgbImage::from_raw(to_width, to_height, target.into_vec()).ok_or_else(|| fault("too large".into()))
+}
+
+/// What a model says of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// Names of classes with their probabilities, the likeliest first.
+    Labels(Vec<(String, f32)>),
+    /// Numbers that stand for the picture.
+    Embedding(Vec<f32>),
+}
+
+impl Model {
+    /// The input that takes a picture, `[batch, 3, height, width]`, with the height and width that it wants, where they are
+    /// fixed; `None` for a model without one.
+    pub fn picture_input(&self) -> Option<(String, Option<[u64; 2]>)> {
+        let plans = self.once().into_iter().chain([self.program().plan()]);
+        plans.flat_map(|plan| &plan.inputs).find_map(|input| {
+            let dims = input.ty.shape.dims();
+            let fixed = |d: &Dim| d.as_const().and_then(|n| u64::try_from(n).ok());
+            match dims {
+                [_, channels, h, w] if input.ty.dtype == DType::F32 && fixed(channels).is_none_or(|n| n == 3) => {
+                    Some((input.name.clone(), fixed(h).zip(fixed(w)).map(|(h, w)| [h, w])))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// A picture as the input of this model, by its name.
+    ///
+    /// # Errors
+    /// A model that takes no picture, or whose config does not say how pictures are prepared.
+    pub fn picture(&self, picture: &Picture) -> Result<(String, Tensor)> {
+        let label = self.file().label();
+        let Some((name, size)) = self.picture_input() else {
+            return Err(Error::Usage(format!("{label}: takes no picture; it takes {}", self.signature())));
+        };
+        let Some(processor) = Processor::of(self.file().config())? else {
+            return Err(Error::Usage(format!(
+                "{label}: its config does not say how pictures are prepared (`[architecture.processor]`, from the file \
+                 preprocessor_config.json of the source); give prepared pixels: `--input {name}=FILE.npy`"
+            )));
+        };
+        let pixels = processor.pixels(picture)?;
+        let found = pixels.dims()[2..].iter().map(|&n| n as u64).collect::<Vec<_>>();
+        if let Some(wanted) = size.filter(|wanted| found != *wanted) {
+            return Err(Error::Usage(format!(
+                "{label}: `[architecture.processor]` makes pictures of {found:?} (height, width), and `{name}` takes {wanted:?}"
+            )));
+        }
+        Ok((name, pixels))
+    }
+
+    /// What the model says of a picture.
+    ///
+    /// # Errors
+    /// As [`Model::picture`]; a model that gives neither one row of numbers nor needs nothing else beside the picture.
+    pub fn see(&self, picture: &Picture) -> Result<Seen> {
+        let input = self.picture(picture)?;
+        let mut session = self.session()?;
+        let outputs = match self.compiled() {
+            Some(_) => match session.answer(&[input])? {
+                crate::compiled::Answer::Tensors(outputs) => outputs,
+                crate::compiled::Answer::Value(_) => Vec::new(),
+            },
+            None => session.run(&[input], Rows::All)?,
+        };
+        let row = |tensor: &Tensor| match tensor.dims() {
+            [_] | [1, _] => Some(tensor.clone()),
+            _ => None,
+        };
+        let named = outputs.iter().find(|(name, _)| name == "logits");
+        let found = named.or_else(|| outputs.iter().find(|(_, t)| row(t).is_some())).and_then(|(_, t)| row(t));
+        let Some(row) = found else {
+            return Err(Error::Usage(format!(
+                "{}: gives no row of numbers for a picture; run it by its inputs (`--input`)",
+                self.file().label()
+            )));
+        };
+        let values =
+            row.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
+        let names = self.file().config().architecture().strings("labels")?.unwrap_or_default();
+        let classifies =
+            names.len() == values.len() || self.file().tensors().iter().any(|t| t.name.contains("classifier"));
+        if !classifies {
+            return Ok(Seen::Embedding(values));
+        }
+        Ok(Seen::Labels(probabilities(&values, &names)))
+    }
+}
+
+/// Classes by name or number, with their probabilities, the likeliest first.
+fn probabilities(logits: &[f32], names: &[String]) -> Vec<(String, f32)> {
+    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let parts: Vec<f64> = logits.iter().map(|x| f64::from(x - top).exp()).collect();
+    let sum: f64 = parts.iter().sum();
+    let name = |i: usize| names.get(i).cloned().unwrap_or_else(|| format!("LABEL_{i}"));
+    let mut found: Vec<(String, f32)> =
+        parts.iter().enumerate().map(|(i, part)| (name(i), (part / sum) as f32)).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found
+}
