@@ -16,7 +16,7 @@ pub use settings::{MOST_LAYERS, Settings};
 pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
-use decoder::{DecoderSpec, gemma, llama};
+use decoder::{DecoderSpec, cohere, gemma, gpt_neox, gpt2, llama, olmo2, phi, stablelm, starcoder2};
 use parts::Parts;
 use std::collections::HashSet;
 use tallow_format::Config;
@@ -162,6 +162,7 @@ enum Reader {
 
 /// Every type.
 const TYPES: &[FamilyType] = &[
+    FamilyType { name: "cohere", aliases: &[], tied: true, reader: Reader::Decoder(cohere::cohere), ignored: &[] },
     FamilyType {
         name: "gemma",
         aliases: &[],
@@ -169,6 +170,7 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(gemma::gemma),
         ignored: &["hidden_activation"],
     },
+    FamilyType { name: "gemma2", aliases: &[], tied: true, reader: Reader::Decoder(gemma::gemma2), ignored: &[] },
     FamilyType {
         name: "gemma3",
         aliases: &["gemma3_text"],
@@ -176,6 +178,15 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(gemma::gemma3),
         ignored: &["attn_logit_softcapping", "hidden_act"],
     },
+    FamilyType {
+        name: "gpt2",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Decoder(gpt2::gpt2),
+        // In single precision another order of the same computation.
+        ignored: &["reorder_and_upcast_attn"],
+    },
+    FamilyType { name: "gpt_neox", aliases: &[], tied: false, reader: Reader::Decoder(gpt_neox::gpt_neox), ignored: &[] },
     FamilyType { name: "granite", aliases: &[], tied: false, reader: Reader::Decoder(llama::granite), ignored: &[] },
     FamilyType {
         name: "llama",
@@ -191,6 +202,8 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::mistral),
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
     },
+    FamilyType { name: "olmo2", aliases: &[], tied: false, reader: Reader::Decoder(olmo2::olmo2), ignored: &[] },
+    FamilyType { name: "phi", aliases: &[], tied: false, reader: Reader::Decoder(phi::phi), ignored: &[] },
     FamilyType { name: "phi3", aliases: &[], tied: false, reader: Reader::Decoder(llama::phi3), ignored: &[] },
     FamilyType {
         name: "qwen2",
@@ -206,6 +219,14 @@ const TYPES: &[FamilyType] = &[
         tied: true,
         reader: Reader::Decoder(llama::smollm3),
         ignored: &["max_window_layers"],
+    },
+    FamilyType { name: "stablelm", aliases: &[], tied: false, reader: Reader::Decoder(stablelm::stablelm), ignored: &[] },
+    FamilyType {
+        name: "starcoder2",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Decoder(starcoder2::starcoder2),
+        ignored: &["layer_types", "residual_dropout", "embedding_dropout"],
     },
 ];
 

@@ -5,5 +5,6 @@
 mod errors;
 mod gemma;
 mod llama;
+mod others;
 mod rope;
 mod tiny;
