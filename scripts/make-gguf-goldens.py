@@ -18,11 +18,14 @@ What the converter does, and this script with it: the rows of q and k are reorde
 halves (j, j + d/2) to pairs (2j, 2j + 1) in the architectures whose rotation llama.cpp
 does in pairs (llama, smollm3, granite; their biases likewise); gemma's norms are stored
 plus one; llama3's scaling becomes the tensor `rope_freqs.weight` and longrope's
-`rope_factors_long.weight` and `rope_factors_short.weight`; a tied head is left out.
+`rope_factors_long.weight` and `rope_factors_short.weight`; a tied head is left out; gpt2's
+matrices are turned round, and gpt_neox's queries, keys and values, which come head by head,
+put in three stretches.
 
 A file is kept only if llama.cpp, on it, gives the reference logits within `TOLERANCE`.
-Its gelu goes through a table of f16 values; for the gemma types the library's activation is
-rounded likewise for the comparison, and the distance to the stored logits printed too.
+Its gelu is the tanh form through a table of f16 values; for types with a gelu the library's
+activation is replaced likewise for the comparison, and the distance to the stored logits
+printed too.
 """
 
 import argparse
@@ -59,12 +62,16 @@ LIMIT = 262_144  # bytes of one file; llama-mixed has 600 KiB
 NAMES = [
     "llama-plain", "llama-llama3", "llama-linear", "mistral-null-window",
     "qwen2-plain", "qwen3-plain", "phi3-plain", "phi3-partial", "phi3-longrope", "granite-plain",
-    "granite-bias", "smollm3-plain", "gemma-plain", "gemma3-linear",
+    "granite-bias", "smollm3-plain", "gemma-plain", "gemma3-linear", "gemma2-plain", "olmo2-plain",
+    "starcoder2-plain", "phi-plain", "stablelm-plain", "stablelm-parallel", "cohere-plain",
+    "gpt2-plain", "gpt_neox-plain",
 ]
 
 ARCHITECTURE = {
     "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3",
     "granite": "granite", "smollm3": "smollm3", "gemma": "gemma", "gemma3_text": "gemma3",
+    "gemma2": "gemma2", "olmo2": "olmo2", "starcoder2": "starcoder2", "phi": "phi2",
+    "stablelm": "stablelm", "cohere": "command-r", "gpt2": "gpt2", "gpt_neox": "gptneox",
 }
 LLAMA_LIKE = {"llama", "granite", "smollm3"}
 
@@ -76,13 +83,36 @@ PARTS = {
     "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up",
     "post_attention_layernorm": "ffn_norm",
 }
-GEMMA3_PARTS = {
+AROUND = {
     **PARTS, "post_attention_layernorm": "post_attention_norm",
     "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
 }
+OWN_PARTS = {
+    "gemma2": AROUND, "gemma3": AROUND, "olmo2": AROUND,
+    "starcoder2": {**PARTS, "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"},
+    "phi2": {**PARTS, "self_attn.dense": "attn_output", "mlp.fc1": "ffn_up",
+             "mlp.fc2": "ffn_down"},
+    "gpt2": {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output",
+             "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"},
+    "gptneox": {**PARTS, "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output",
+                "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"},
+}
 OUTER = {
-    "model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight",
+    "embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd",
+    "wpe": "position_embd", "norm": "output_norm", "final_layernorm": "output_norm",
+    "ln_f": "output_norm", "final_layer_norm": "output_norm", "lm_head": "output",
+    "embed_out": "output",
+}
+# Keys of gpt2 under the names that the others have.
+GPT2_KEYS = {
+    "n_embd": "hidden_size", "n_head": "num_attention_heads", "n_layer": "num_hidden_layers",
+    "n_positions": "max_position_embeddings", "n_inner": "intermediate_size",
+}
+LAYER_NORM_KEYS = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon")
+# Where a layer keeps its activation, for types whose activation is a gelu.
+GELU_AT = {
+    "gemma": "act_fn", "gemma2": "act_fn", "gemma3_text": "act_fn", "starcoder2": "act",
+    "phi": "activation_fn", "gpt2": "act", "gpt_neox": "act",
 }
 
 
@@ -117,19 +147,24 @@ def pairs_from_halves(tensor, heads):
 def metadata(writer, arch, config):
     """The keys that the converter writes for this architecture, in its order."""
     heads, hidden = config["num_attention_heads"], config["hidden_size"]
-    rope = config["rope_parameters"]
+    rope = config.get("rope_parameters", {})
     full = rope.get("full_attention", rope)
-    kind = full["rope_type"]
+    kind = full.get("rope_type")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(hidden)
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if arch not in ("gpt2", "gptneox"):
+        writer.add_head_count_kv(config["num_key_value_heads"])
+    layer_norm = [config[key] for key in LAYER_NORM_KEYS if key in config]
+    if layer_norm:
+        writer.add_layer_norm_eps(layer_norm[0])
+    else:
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    # Gemma's converter does not write theta, granite's not head_dim, phi3's neither.
-    if arch != "gemma":
+    # Some converters do not write theta, granite's not head_dim, phi3's neither.
+    if arch not in ("gemma", "gemma2", "gpt2"):
         writer.add_rope_freq_base(full["rope_theta"])
     if arch not in ("granite", "phi3") and config.get("head_dim") is not None:
         writer.add_key_length(config["head_dim"])
@@ -146,6 +181,17 @@ def metadata(writer, arch, config):
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
         writer.add_logit_scale(config["logits_scaling"])
+    if arch in ("phi2", "stablelm", "gptneox"):
+        writer.add_rope_dimension_count(int(rope["partial_rotary_factor"] * (hidden // heads)))
+    if arch in ("stablelm", "gptneox"):
+        writer.add_parallel_residual(config["use_parallel_residual"])
+    if arch == "command-r":
+        writer.add_logit_scale(config["logit_scale"])
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    if arch == "gemma2":
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+        writer.add_sliding_window(config["sliding_window"])
     if arch == "gemma3":
         writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
         writer.add_sliding_window(config["sliding_window"])
@@ -186,7 +232,7 @@ def llama3_factors(config):
 
 def tensors(arch, config, weights):
     """Yields (GGUF name, tensor) for every tensor of the file."""
-    rope = config["rope_parameters"]
+    rope = config.get("rope_parameters", {})
     if rope.get("rope_type") == "llama3":
         yield "rope_freqs.weight", llama3_factors(config)
     if rope.get("rope_type") == "longrope":
@@ -200,13 +246,19 @@ def tensors(arch, config, weights):
                 tensor = pairs_from_halves(tensor, config["num_key_value_heads"])
         if arch.startswith("gemma") and name.endswith("norm.weight"):
             tensor = tensor + 1
-        inner = re.fullmatch(r"model\.layers\.(\d+)\.(.+)\.(weight|bias)", name)
+        if arch == "gpt2" and ".c_" in name and tensor.dim() == 2:
+            tensor = tensor.T
+        if arch == "gptneox" and ".query_key_value." in name:
+            heads = config["num_attention_heads"]
+            split = tensor.reshape(heads, 3, tensor.shape[0] // heads // 3, *tensor.shape[1:])
+            tensor = split.swapaxes(0, 1).reshape(tensor.shape)
+        inner = re.fullmatch(r"\w+\.(?:layers|h)\.(\d+)\.(.+)\.(weight|bias)", name)
         if inner:
             layer, part, suffix = inner.groups()
-            parts = GEMMA3_PARTS if arch == "gemma3" else PARTS
-            yield f"blk.{layer}.{parts[part]}.{suffix}", tensor
+            yield f"blk.{layer}.{OWN_PARTS.get(arch, PARTS)[part]}.{suffix}", tensor
         else:
-            yield OUTER[name], tensor
+            part, suffix = name.split(".")[-2:]
+            yield f"{OUTER[part]}.{suffix}", tensor
 
 
 def write(path, name, config, weights, types=None):
@@ -258,8 +310,9 @@ def half_gelu_logits(folder, ids):
     """The folder's logits with that activation."""
     model = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager").eval()
-    for layer in model.model.layers:
-        layer.mlp.act_fn = HalfGelu()
+    for module in model.modules():
+        if type(module).__name__.endswith("MLP"):
+            setattr(module, GELU_AT[model.config.model_type], HalfGelu())
     return model(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
 
 
@@ -271,6 +324,7 @@ def make(name, goldens):
     """Converts one folder and keeps the file if llama.cpp agrees with its logits."""
     folder, target = goldens / name, goldens / "gguf" / f"{name}.gguf"
     config = json.loads((folder / "config.json").read_text())
+    config = {GPT2_KEYS.get(key, key): value for key, value in config.items()}
     if config["model_type"] == "granite":
         config.pop("head_dim", None)
     weights = load_file(folder / "model.safetensors")
@@ -279,7 +333,7 @@ def make(name, goldens):
     write(temporary, name, config, weights)
     logits = run(temporary, golden["input_ids"])
     note = ""
-    if config["rope_parameters"].get("rope_type") == "longrope":
+    if config.get("rope_parameters", {}).get("rope_type") == "longrope":
         # llama.cpp chooses the factors by the size of its context, which is never below 256:
         # the file as it is takes the long ones, a twin with a larger O the short ones.
         with tempfile.TemporaryDirectory() as scratch:
@@ -289,7 +343,7 @@ def make(name, goldens):
             short = worst(run(twin, golden["input_ids"]), golden["logits"])
         difference = max(short, worst(
             run(temporary, golden["input_ids.long"]), golden["logits.long"]))
-    elif config["model_type"].startswith("gemma"):
+    elif config["model_type"] in GELU_AT:
         difference = worst(logits, half_gelu_logits(folder, golden["input_ids"]))
         note = f", {worst(logits, golden['logits']):.1e} from the stored logits (f16 gelu)"
     else:

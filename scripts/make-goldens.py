@@ -60,16 +60,17 @@ SMALL = dict(
 
 
 def case(kind, *, seq=24, long=None, dtype=None, shard=None, v4=None, without=None,
-         bare=(), embed=0.5, sharp=0.5, **config):
+         bare=(), embed=0.5, sharp=0.5, base=SMALL, **config):
     """One golden. `seq`, `long`: text lengths; `dtype`: of the stored weights;
     `shard`: `max_shard_size`; `v4`: (folder, function from the saved config to the older
     layout), the same weights under the other config; `without`: config keys that, put in
     place of the saved ones, must change the logits (DROP removes a key); `bare`: keys to take
     out of the saved config, to prove what their absence means; `embed`: deviation of the
     embeddings (small ones make the norms' epsilon count); `sharp`: added to the weights
-    of the q and k norms, else the scores of such types are too flat."""
+    of the q and k norms, else the scores of such types are too flat; `base`: what the config
+    starts from."""
     return dict(kind=kind, seq=seq, long=long, dtype=dtype, shard=shard, v4=v4,
-                without=without, bare=bare, embed=embed, sharp=sharp, config={**SMALL, **config})
+                without=without, bare=bare, embed=embed, sharp=sharp, config={**base, **config})
 
 
 DROP = object()
@@ -125,6 +126,43 @@ def older_gemma3(config):
     return dict(sorted(config.items()))
 
 
+def older_partial(config):
+    """As `older`, with the share of each head that turns beside theta."""
+    parameters = dict(config["rope_parameters"])
+    share = parameters.pop("partial_rotary_factor")
+    config = older({**config, "rope_parameters": parameters})
+    return dict(sorted({**config, "partial_rotary_factor": share}.items()))
+
+
+def older_gpt_neox(config):
+    """As `older_partial`, under the names that this type had for theta and the share."""
+    config = older_partial(config)
+    config["rotary_emb_base"] = config.pop("rope_theta")
+    config["rotary_pct"] = config.pop("partial_rotary_factor")
+    return dict(sorted(config.items()))
+
+
+def older_gpt2(config):
+    """The first files of this type: a second name for the number of positions, and settings of
+    heads that are no language model's."""
+    config = {**config, "n_ctx": config["n_positions"], "transformers_version": "4.51.3"}
+    config["torch_dtype"] = config.pop("dtype")
+    config["task_specific_params"] = {"text-generation": {"do_sample": True, "max_length": 50}}
+    for key in ("add_cross_attention", "pad_token_id", "reorder_and_upcast_attn",
+                "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "tie_word_embeddings"):
+        config.pop(key, None)
+    return dict(sorted(config.items()))
+
+
+# Types without key/value heads of their own, and gpt2 with its own names for sizes.
+NO_KV = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
+GPT2 = dict(
+    vocab_size=VOCAB, n_embd=32, n_inner=48, n_layer=2, n_head=4, n_positions=64,
+    bos_token_id=1, eos_token_id=2, pad_token_id=None,
+)
+GEMMA2 = dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=6, pad_token_id=0)
+# Two heads of 16 lanes, so that a share of them is a few pairs.
+WIDE_HEADS = dict(num_attention_heads=2, num_key_value_heads=1)
 GEMMA3 = dict(
     head_dim=16, query_pre_attn_scalar=24, sliding_window=6, intermediate_size=32,
     pad_token_id=0, eos_token_id=1, bos_token_id=2,
@@ -276,6 +314,21 @@ CASES = {
             "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act",
             "attention_bias", "tie_word_embeddings"),
         without=dict(hidden_act="silu")),
+    # gemma2
+    "gemma2-plain": case(
+        "gemma2", num_hidden_layers=3, attn_logit_softcapping=1.5, final_logit_softcapping=2.0,
+        **GEMMA2, v4=("gemma2-plain-v4", older),
+        without=dict(attn_logit_softcapping=None)),
+    "gemma2-nosoftcap": case(
+        "gemma2", attn_logit_softcapping=None, final_logit_softcapping=None,
+        layer_types=["full_attention", "sliding_attention"], attention_bias=True, **GEMMA2,
+        without=dict(layer_types=DROP)),
+    "gemma2-bare": case(
+        "gemma2", num_key_value_heads=4, head_dim=8, sharp=2.5, bare=(
+            "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_activation",
+            "query_pre_attn_scalar", "sliding_window", "layer_types", "final_logit_softcapping",
+            "attn_logit_softcapping", "attention_bias", "tie_word_embeddings"),
+        without=dict(query_pre_attn_scalar=8)),
     # gemma3
     "gemma3-plain": case(
         "gemma3_text", num_hidden_layers=6, final_logit_softcapping=1.5, **GEMMA3,
@@ -302,6 +355,99 @@ CASES = {
             "attn_logit_softcapping", "attention_bias", "tie_word_embeddings"),
         without=dict(rope_parameters={
             "full_attention": rope(theta=10000.0), "sliding_attention": rope(theta=10000.0)})),
+    # phi
+    "phi-plain": case(
+        "phi", **WIDE_HEADS, v4=("phi-plain-v4", older_partial),
+        without=dict(rope_parameters=rope(partial_rotary_factor=1.0))),
+    "phi-qknorm": case(
+        "phi", **WIDE_HEADS, qk_layernorm=True, hidden_act="relu", tie_word_embeddings=True,
+        rope_parameters=rope(theta=1000.0, partial_rotary_factor=0.25),
+        without=dict(qk_layernorm=False)),
+    "phi-bare": case(
+        "phi", num_attention_heads=2, num_key_value_heads=2, embed=0.01, bare=(
+            "num_key_value_heads", "layer_norm_eps", "rope_parameters", "hidden_act",
+            "qk_layernorm", "tie_word_embeddings"),
+        without=dict(layer_norm_eps=1e-6)),
+    # starcoder2
+    "starcoder2-plain": case(
+        "starcoder2", v4=("starcoder2-plain-v4", older), without=dict(use_bias=False)),
+    "starcoder2-window": case(
+        "starcoder2", head_dim=16, sliding_window=6, use_bias=False, tie_word_embeddings=False,
+        hidden_act="gelu", without=dict(sliding_window=None)),
+    "starcoder2-bare": case(
+        "starcoder2", bare=(
+            "num_key_value_heads", "norm_epsilon", "rope_parameters", "hidden_act",
+            "sliding_window", "use_bias", "tie_word_embeddings"),
+        without=dict(hidden_act="relu")),
+    # stablelm
+    "stablelm-plain": case(
+        "stablelm", **WIDE_HEADS, use_qkv_bias=True, v4=("stablelm-plain-v4", older_partial),
+        without=dict(rope_parameters=rope(partial_rotary_factor=1.0))),
+    "stablelm-qknorm": case(
+        "stablelm", qk_layernorm=True, tie_word_embeddings=True,
+        rope_parameters=rope(partial_rotary_factor=0.5), without=dict(qk_layernorm=False)),
+    "stablelm-parallel": case(
+        "stablelm", **WIDE_HEADS, use_parallel_residual=True,
+        without=dict(use_parallel_residual=False)),
+    "stablelm-bare": case(
+        "stablelm", **WIDE_HEADS, embed=0.01, bare=(
+            "layer_norm_eps", "rope_parameters", "hidden_act", "use_qkv_bias", "qk_layernorm",
+            "use_parallel_residual", "tie_word_embeddings"),
+        without=dict(layer_norm_eps=1e-6)),
+    # cohere
+    "cohere-plain": case(
+        "cohere", head_dim=16, logit_scale=0.5, v4=("cohere-plain-v4", older),
+        without=dict(logit_scale=0.25)),
+    "cohere-qknorm": case(
+        "cohere", use_qk_norm=True, logit_scale=1.5, rope_parameters=rope(),
+        without=dict(use_qk_norm=False)),
+    "cohere-bias": case(
+        "cohere", attention_bias=True, tie_word_embeddings=False, logit_scale=1.0,
+        without=dict(attention_bias=False)),
+    "cohere-bare": case(
+        "cohere", num_key_value_heads=4, bare=(
+            "num_key_value_heads", "layer_norm_eps", "rope_parameters", "hidden_act",
+            "logit_scale", "use_qk_norm", "attention_bias", "tie_word_embeddings"),
+        rope_parameters=rope(theta=500000.0), without=dict(rope_parameters=rope())),
+    # gpt2
+    "gpt2-plain": case(
+        "gpt2", base=GPT2, v4=("gpt2-plain-v4", older_gpt2),
+        without=dict(activation_function="relu")),
+    "gpt2-scales": case(
+        "gpt2", base=GPT2, scale_attn_weights=False, scale_attn_by_inverse_layer_idx=True,
+        reorder_and_upcast_attn=True, tie_word_embeddings=False, activation_function="silu",
+        without=dict(scale_attn_by_inverse_layer_idx=False)),
+    "gpt2-bare": case(
+        "gpt2", base={**GPT2, "n_inner": None}, bare=(
+            "n_inner", "layer_norm_epsilon", "activation_function", "scale_attn_weights",
+            "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention",
+            "tie_word_embeddings"),
+        without=dict(activation_function="relu")),
+    # gpt_neox
+    "gpt_neox-plain": case(
+        "gpt_neox", base=NO_KV, num_attention_heads=2, v4=("gpt_neox-plain-v4", older_gpt_neox),
+        without=dict(use_parallel_residual=False)),
+    "gpt_neox-serial": case(
+        "gpt_neox", base=NO_KV, use_parallel_residual=False, attention_bias=False,
+        tie_word_embeddings=True, hidden_act="gelu_new",
+        rope_parameters=rope(theta=1000.0, partial_rotary_factor=1.0),
+        without=dict(rope_parameters=rope(theta=1000.0, partial_rotary_factor=0.25))),
+    "gpt_neox-bare": case(
+        "gpt_neox", base=NO_KV, num_attention_heads=2, embed=0.002, bare=(
+            "layer_norm_eps", "rope_parameters", "hidden_act", "attention_bias",
+            "use_parallel_residual", "tie_word_embeddings"),
+        without=dict(layer_norm_eps=1e-6)),
+    # olmo2
+    "olmo2-plain": case("olmo2", head_dim=16, without=dict(rope_parameters=rope(theta=500.0))),
+    "olmo2-bias": case(
+        "olmo2", attention_bias=True, tie_word_embeddings=True,
+        rope_parameters=rope(theta=500000.0), v4=("olmo2-bias-v4", older),
+        without=dict(attention_bias=False)),
+    "olmo2-bare": case(
+        "olmo2", num_key_value_heads=4, embed=0.01, bare=(
+            "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act",
+            "attention_bias", "tie_word_embeddings"),
+        without=dict(rms_norm_eps=1e-6)),
 }
 
 
@@ -312,17 +458,20 @@ def overwrite(model, generator, spec, dtype):
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
         if name.endswith(".bias"):
             value = 0.3 * noise
-        elif "norm" in name and tensor.dim() == 1:
+        elif "norm" in name or ".ln_" in name:
             uniform = torch.rand(tensor.shape, generator=generator) * 0.6 - 0.3
             value = uniform if zero_based else 1 + uniform
-            if "q_norm" in name or "k_norm" in name:
+            if any(part in name for part in ("q_norm", "k_norm", "q_layernorm", "k_layernorm")):
                 value = value + spec["sharp"]
-        elif "embed_tokens" in name:
+        elif any(part in name for part in ("embed_tokens", "embed_in", ".wte.", ".wpe.")):
             value = spec["embed"] * noise
         else:
             # Attention projections a little wider: scores of deviation near 2.
-            wide = any(part in name for part in ("q_proj", "k_proj", "qkv_proj"))
-            value = (1.4 if wide else 1.0) * tensor.shape[-1] ** -0.5 * noise
+            wide = any(part in name for part in (
+                "q_proj", "k_proj", "qkv_proj", "c_attn", "query_key_value"))
+            # This type keeps matrices the other way round.
+            inputs = tensor.shape[0 if spec["kind"] == "gpt2" and ".c_" in name else -1]
+            value = (1.4 if wide else 1.0) * inputs ** -0.5 * noise
         value = torch.round(value * 65536) / 65536
         if dtype is not None:
             value = value.to(dtype).to(torch.float32)  # fewer bits, still a multiple

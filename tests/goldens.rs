@@ -68,6 +68,9 @@ fn hugging_face_folders_give_the_logits_of_transformers() {
     let (mut faults, mut errors) = (Vec::new(), BTreeMap::new());
     let mut names: Vec<_> = std::fs::read_dir(folder("tests/goldens")).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
+    // While somebody works on one type: the names of its folders begin so.
+    let only = std::env::var("TALLOW_GOLDENS").unwrap_or_default();
+    names.retain(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&only)));
     for path in names.iter().filter(|p| p.join("config.json").exists()) {
         let temporary = tempfile::tempdir().unwrap();
         let model = import(path, temporary.path(), "u32");
@@ -77,9 +80,11 @@ fn hugging_face_folders_give_the_logits_of_transformers() {
         errors.insert(name, worst);
     }
     let cases = errors.len();
-    assert!(cases >= 40, "only {cases} goldens found");
+    assert!(cases >= if only.is_empty() { 40 } else { 1 }, "only {cases} goldens found");
     assert!(faults.is_empty(), "{} faults in {cases} goldens:\n{}", faults.len(), faults.join("\n"));
-    page::record("decoders", &folder("tests/goldens"), &errors);
+    if only.is_empty() {
+        page::record("decoders", &folder("tests/goldens"), &errors);
+    }
 }
 
 #[test]

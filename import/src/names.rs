@@ -1,5 +1,7 @@
 //! Tensor names of GGUF files as Hugging Face names, by architecture.
 
+use crate::scheme;
+
 /// What a GGUF tensor becomes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mapped {
@@ -37,10 +39,14 @@ pub struct GgufArch {
     pub norms_plus_one: bool,
     /// Two more norms a layer, under gemma's names.
     pub four_norms: bool,
-    /// q, k, v in one tensor, gate and up in one.
+    /// q, k, v in one tensor; gate and up in one, where there is a gate.
     pub fused: bool,
+    /// Of q, k and v in one tensor, the file has all of q first, and Hugging Face one head after another.
+    pub by_head: bool,
     /// q and k have norms.
     pub qk_norms: bool,
+    /// Norms subtract the mean, and their ε has a key of its own.
+    pub layer_norms: bool,
 }
 
 const PLAIN: GgufArch = GgufArch {
@@ -50,11 +56,15 @@ const PLAIN: GgufArch = GgufArch {
     norms_plus_one: false,
     four_norms: false,
     fused: false,
+    by_head: false,
     qk_norms: false,
+    layer_norms: false,
 };
 
+const LAYER_NORMS: GgufArch = GgufArch { layer_norms: true, ..PLAIN };
+
 /// The architectures that are read.
-pub const ARCHITECTURES: [GgufArch; 8] = [
+pub const ARCHITECTURES: [GgufArch; 16] = [
     GgufArch { name: "llama", model_type: "llama", interleaved: true, ..PLAIN },
     GgufArch { name: "qwen2", model_type: "qwen2", ..PLAIN },
     GgufArch { name: "qwen3", model_type: "qwen3", qk_norms: true, ..PLAIN },
@@ -62,7 +72,15 @@ pub const ARCHITECTURES: [GgufArch; 8] = [
     GgufArch { name: "smollm3", model_type: "smollm3", interleaved: true, ..PLAIN },
     GgufArch { name: "granite", model_type: "granite", interleaved: true, ..PLAIN },
     GgufArch { name: "gemma", model_type: "gemma", norms_plus_one: true, ..PLAIN },
+    GgufArch { name: "gemma2", model_type: "gemma2", norms_plus_one: true, four_norms: true, ..PLAIN },
     GgufArch { name: "gemma3", model_type: "gemma3", norms_plus_one: true, four_norms: true, qk_norms: true, ..PLAIN },
+    GgufArch { name: "olmo2", model_type: "olmo2", qk_norms: true, ..PLAIN },
+    GgufArch { name: "starcoder2", model_type: "starcoder2", ..LAYER_NORMS },
+    GgufArch { name: "phi2", model_type: "phi", ..LAYER_NORMS },
+    GgufArch { name: "stablelm", model_type: "stablelm", ..LAYER_NORMS },
+    GgufArch { name: "command-r", model_type: "cohere", qk_norms: true, ..LAYER_NORMS },
+    GgufArch { name: "gpt2", model_type: "gpt2", fused: true, ..LAYER_NORMS },
+    GgufArch { name: "gptneox", model_type: "gpt_neox", fused: true, by_head: true, ..LAYER_NORMS },
 ];
 
 /// The architecture of a name.
@@ -72,10 +90,16 @@ pub fn architecture(name: &str) -> Option<&'static GgufArch> {
 
 /// The Hugging Face name of a GGUF tensor.
 pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
+    let scheme = scheme::of_type(arch.model_type);
     match gguf {
-        "token_embd.weight" => return Mapped::Tensor("model.embed_tokens.weight".into()),
-        "output_norm.weight" => return Mapped::Tensor("model.norm.weight".into()),
-        "output.weight" => return Mapped::Tensor("lm_head.weight".into()),
+        "token_embd.weight" => return Mapped::Tensor(scheme.embedding_weight()),
+        "position_embd.weight" if arch.model_type == "gpt2" => {
+            return Mapped::Tensor(format!("{}wpe.weight", scheme.prefix));
+        }
+        "output_norm.weight" => return Mapped::Tensor(format!("{}{}.weight", scheme.prefix, scheme.norm)),
+        "output_norm.bias" => return Mapped::Tensor(format!("{}{}.bias", scheme.prefix, scheme.norm)),
+        "output.weight" => return Mapped::Tensor(scheme.head_weight()),
+        "output.bias" => return Mapped::Tensor(format!("{}.bias", scheme.head)),
         "rope_freqs.weight" => return Mapped::RopeFactors(RopeFactors::Always),
         "rope_factors_long.weight" => return Mapped::RopeFactors(RopeFactors::Long),
         "rope_factors_short.weight" => return Mapped::RopeFactors(RopeFactors::Short),
@@ -101,7 +125,42 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
     if !matches!(kind, "weight" | "bias") {
         return Mapped::Unknown;
     }
-    let name = match part {
+    match part_name(arch, part) {
+        Some(name) => Mapped::Tensor(format!("{}{}.{layer}.{name}.{kind}", scheme.prefix, scheme.layers)),
+        None => Mapped::Unknown,
+    }
+}
+
+/// The Hugging Face name of a part of a layer.
+fn part_name(arch: &GgufArch, part: &str) -> Option<&'static str> {
+    let own: &[(&str, &'static str)] = match arch.model_type {
+        "phi" => &[("attn_output", "self_attn.dense"), ("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")],
+        "starcoder2" => &[("ffn_up", "mlp.c_fc"), ("ffn_down", "mlp.c_proj")],
+        "gpt2" => &[
+            ("attn_norm", "ln_1"),
+            ("attn_qkv", "attn.c_attn"),
+            ("attn_output", "attn.c_proj"),
+            ("ffn_norm", "ln_2"),
+            ("ffn_up", "mlp.c_fc"),
+            ("ffn_down", "mlp.c_proj"),
+        ],
+        "gpt_neox" => &[
+            ("attn_qkv", "attention.query_key_value"),
+            ("attn_output", "attention.dense"),
+            ("ffn_up", "mlp.dense_h_to_4h"),
+            ("ffn_down", "mlp.dense_4h_to_h"),
+        ],
+        "olmo2" => {
+            &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")]
+        }
+        _ => &[],
+    };
+    if let Some((_, name)) = own.iter().find(|(gguf, _)| *gguf == part) {
+        return Some(name);
+    }
+    Some(match part {
+        // They would take the names of the norms after the branches.
+        "attn_norm" | "ffn_norm" if arch.model_type == "olmo2" => return None,
         "attn_norm" => "input_layernorm",
         "attn_q" if !arch.fused => "self_attn.q_proj",
         "attn_k" if !arch.fused => "self_attn.k_proj",
@@ -118,9 +177,8 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
         "ffn_up" if arch.fused => "mlp.gate_up_proj",
         "ffn_up" => "mlp.up_proj",
         "ffn_down" => "mlp.down_proj",
-        _ => return Mapped::Unknown,
-    };
-    Mapped::Tensor(format!("model.layers.{layer}.{name}.{kind}"))
+        _ => return None,
+    })
 }
 
 /// True for the weights that gemma stores as 1 + w: every norm.
@@ -138,23 +196,3 @@ pub fn rotary_projection(name: &str) -> Option<bool> {
     }
 }
 
-/// A Hugging Face name in its usual form: the text part of a multimodal file, and names without the `model.` in front.
-pub fn usual_name(name: &str) -> String {
-    let name =
-        name.strip_prefix("language_model.").or_else(|| name.strip_prefix("model.language_model.")).unwrap_or(name);
-    let bare = ["layers.", "embed_tokens.", "norm."].iter().any(|p| name.starts_with(p));
-    if bare { format!("model.{name}") } else { name.to_owned() }
-}
-
-/// True for tensors of a picture or sound tower, which the text part does without.
-pub fn is_other_tower(name: &str) -> bool {
-    let name = name.strip_prefix("model.").unwrap_or(name);
-    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual."].iter().any(|p| name.starts_with(p))
-}
-
-/// True for buffers that old files hold and that carry nothing.
-pub fn is_leftover(name: &str) -> bool {
-    ["rotary_emb.inv_freq", "position_ids", "token_type_ids", "num_batches_tracked", "attn.masked_bias"]
-        .iter()
-        .any(|s| name.ends_with(s))
-}

@@ -14,6 +14,7 @@ use crate::error::{ImportError, Result, clip, names};
 use crate::gguf::{Gguf, type_name};
 use crate::names::{self, Mapped, RopeFactors};
 use crate::safetensors::find_weights;
+use crate::scheme::{self, Scheme};
 use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
 use crate::tokenizer::{self, TokenizerText};
 
@@ -30,9 +31,6 @@ pub struct Opened {
     pub template: Option<String>,
 }
 
-const EMBEDDING: &str = "model.embed_tokens.weight";
-const HEAD: &str = "lm_head.weight";
-
 /// Opens a GGUF file and its shards.
 pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let gguf = Gguf::open(path)?;
@@ -40,6 +38,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let arch = arch_of(meta)?;
     let (query_heads, key_heads) = heads(meta, arch)?;
     let layers = meta.uint(&format!("{}.block_count", arch.name))?.unwrap_or(0);
+    let scheme = scheme::of_type(arch.model_type);
     let mut facts = TensorFacts::default();
     let (mut tensors, mut left_out, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for (file, tensor) in gguf.tensors() {
@@ -85,13 +84,14 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
             leave_out("integers, which carry no weights");
             continue;
         };
-        if layer_of(&name).is_some_and(|n| n >= layers) {
+        if scheme.layer_of(&name).is_some_and(|n| n >= layers) {
             leave_out("it belongs to a layer past the last");
             continue;
         }
         let order = match names::rotary_projection(&name).filter(|_| arch.interleaved) {
             Some(true) => RowOrder::Interleaved { heads: query_heads },
             Some(false) => RowOrder::Interleaved { heads: key_heads },
+            None if arch.by_head && tensor.name.contains(".attn_qkv.") => RowOrder::ByHead { heads: query_heads },
             None => RowOrder::Plain,
         };
         let shift = if arch.norms_plus_one && names::is_norm(&name) { -1.0 } else { 0.0 };
@@ -120,10 +120,13 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
         ));
     }
     let has = |name: &str| tensors.iter().any(|t: &SourceTensor| t.name == name);
-    facts.has_head = has(HEAD);
-    facts.attention_bias = has("model.layers.0.self_attn.q_proj.bias");
-    facts.mlp_bias = has("model.layers.0.mlp.down_proj.bias");
-    let embedding = tensors.iter().find(|t| t.name == EMBEDDING);
+    facts.has_head = has(&scheme.head_weight());
+    let in_layer = |part: &str| has(&format!("{}{}.0.{part}", scheme.prefix, scheme.layers));
+    facts.attention_bias = in_layer("self_attn.q_proj.bias") || in_layer("attention.query_key_value.bias");
+    facts.mlp_bias = in_layer("mlp.down_proj.bias");
+    facts.qk_norms = in_layer("self_attn.q_norm.weight");
+    let table = scheme.embedding_weight();
+    let embedding = tensors.iter().find(|t| t.name == table);
     let Some(embedding) = embedding else {
         return Err(missing_embedding(path, "token_embd.weight"));
     };
@@ -132,7 +135,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let tokenizer = tokenizer::gguf::read(meta)?;
     let template = chat::template_of_gguf(meta, &mut config.warnings)?;
     let files = gguf.into_shards().into_iter().map(|s| s.into_file()).collect();
-    let mut source = Source::new(files, in_order(tensors), left_out)?;
+    let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;
     settle_head(&mut source, &mut config, path)?;
     Ok(Opened { source, config, tokenizer, template })
 }
@@ -141,6 +144,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
 pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Opened> {
     let mut config = config::hf::read(path)?;
     let verbatim = config.towers.is_some();
+    let scheme = scheme::of_type(config.spec.name);
     let weights = find_weights(path, named)?;
     let layers = config.settings.get("num_hidden_layers").and_then(Value::as_u64).filter(|_| !verbatim);
     let layers = layers.unwrap_or(u64::MAX);
@@ -156,20 +160,20 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 });
             };
             // Programs call tensors what their files do.
-            let name = if verbatim { tensor.name.clone() } else { names::usual_name(&tensor.name) };
+            let name = if verbatim { tensor.name.clone() } else { scheme.usual_name(&tensor.name) };
             let Some(ty) = tensor.dtype.float() else {
                 leave_out("a buffer of integers or truth values");
                 continue;
             };
-            if names::is_leftover(&name) {
+            if scheme.is_leftover(&name) {
                 leave_out("a buffer that readers compute");
                 continue;
             }
-            if config.multimodal && names::is_other_tower(&tensor.name) {
+            if config.multimodal && scheme::is_other_tower(&tensor.name) {
                 leave_out("it belongs to the part that sees pictures");
                 continue;
             }
-            if layer_of(&name).is_some_and(|n| n >= layers) {
+            if scheme.layer_of(&name).is_some_and(|n| n >= layers) {
                 leave_out("it belongs to a layer past the last");
                 continue;
             }
@@ -185,14 +189,18 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                     "Save the model again with a current library.",
                 ));
             }
-            let shape = if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() };
+            let mut shape = if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() };
+            let turned = !verbatim && shape.len() == 2 && scheme.is_transposed(&name);
+            if turned {
+                shape.reverse();
+            }
             tensors.push(SourceTensor {
                 name,
                 source_name: tensor.name.clone(),
                 shape,
                 ty,
                 shift: 0.0,
-                order: RowOrder::Plain,
+                order: if turned { RowOrder::Transposed } else { RowOrder::Plain },
                 file,
                 bytes: tensor.bytes.clone(),
             });
@@ -208,7 +216,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     };
     let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();
-    let mut source = Source::new(files, in_order(tensors), left_out)?;
+    let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;
     if !verbatim {
         settle_head(&mut source, &mut config, path)?;
     }
@@ -226,10 +234,12 @@ fn settle_head(source: &mut Source, config: &mut SourceConfig, path: &Path) -> R
             .iter()
             .any(|(k, d)| *k == "tie_word_embeddings" && *d == config::defaults::Missing::Bool(true)),
     };
-    match (source.tensor(EMBEDDING), source.tensor(HEAD)) {
+    let scheme = scheme::of_type(config.spec.name);
+    let (table, matrix) = (scheme.embedding_weight(), scheme.head_weight());
+    match (source.tensor(&table), source.tensor(&matrix)) {
         (Some(embedding), Some(head)) if tied => {
             if source.same(embedding, head) {
-                source.leave_out(HEAD, "the same as the embedding, to which it is tied");
+                source.leave_out(&matrix, "the same as the embedding, to which it is tied");
             } else {
                 config.settings.insert("tie_word_embeddings".into(), false.into());
                 config.warnings.push(
@@ -241,10 +251,10 @@ fn settle_head(source: &mut Source, config: &mut SourceConfig, path: &Path) -> R
         }
         (Some(_), _) => Ok(()),
         (None, Some(_)) if tied => {
-            source.rename(HEAD, EMBEDDING);
+            source.rename(&matrix, &table);
             Ok(())
         }
-        (None, _) => Err(missing_embedding(path, EMBEDDING)),
+        (None, _) => Err(missing_embedding(path, &table)),
     }
 }
 
@@ -257,18 +267,14 @@ fn missing_embedding(path: &Path, name: &str) -> ImportError {
     )
 }
 
-/// The layer of a tensor, by its name.
-fn layer_of(name: &str) -> Option<u64> {
-    name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
-}
-
 /// Embedding first, then the layers by number, then what comes after them: files list tensors in any order.
-fn in_order(mut tensors: Vec<SourceTensor>) -> Vec<SourceTensor> {
-    let place = |t: &SourceTensor| match (t.name.as_str(), layer_of(&t.name)) {
-        (EMBEDDING, _) => (0, 0),
-        (_, Some(layer)) => (1, layer),
-        ("model.norm.weight", _) => (2, 0),
-        _ => (3, 0),
+fn in_order(mut tensors: Vec<SourceTensor>, scheme: &Scheme) -> Vec<SourceTensor> {
+    let table = scheme.embedding_weight();
+    let place = |t: &SourceTensor| match scheme.layer_of(&t.name) {
+        _ if t.name == table => (0, 0),
+        Some(layer) => (1, layer),
+        None if scheme.is_last_norm(&t.name) => (2, 0),
+        None => (3, 0),
     };
     // Within a layer the order of the file stays, which is that of use in most.
     tensors.sort_by_key(place);

@@ -20,6 +20,15 @@ pub enum RowOrder {
         /// Query heads or key heads.
         heads: u64,
     },
+    /// All queries, then all keys, then all values in the source; query, key and value of each of so many heads in the
+    /// result.
+    ByHead {
+        /// Heads.
+        heads: u64,
+    },
+    /// A matrix of which the source holds the columns one after another: `[in, out]`. Its type stores values one by
+    /// one.
+    Transposed,
 }
 
 /// One tensor of the source, as it will stand in the `.model`.
@@ -71,7 +80,7 @@ impl SourceTensor {
     /// Rows and values per row. A vector is one row, unless its entries are out of order: then each is a row.
     pub fn rows(&self) -> (u64, u64) {
         match (self.shape.as_slice(), self.order) {
-            ([n], RowOrder::Interleaved { .. }) => (*n, 1),
+            ([n], RowOrder::Interleaved { .. } | RowOrder::ByHead { .. }) => (*n, 1),
             (shape, _) => {
                 let len = shape.last().copied().unwrap_or(1);
                 (self.values() / len.max(1), len)
@@ -108,12 +117,17 @@ impl SourceTensor {
 
     fn source_row(&self, row: u64) -> u64 {
         match self.order {
-            RowOrder::Plain => row,
+            RowOrder::Plain | RowOrder::Transposed => row,
             RowOrder::Interleaved { heads } => {
                 let size = self.rows().0 / heads;
                 let (head, at) = (row / size, row % size);
                 let half = size / 2;
                 head * size + 2 * (at % half) + at / half
+            }
+            RowOrder::ByHead { heads } => {
+                let size = self.rows().0 / (3 * heads);
+                let (part, at) = (row / size, row % size);
+                (part % 3 * heads + part / 3) * size + at
             }
         }
     }
@@ -121,7 +135,8 @@ impl SourceTensor {
 
 impl Source {
     /// A source from opened files. Every tensor's `bytes` must lie inside its file and hold its shape in its type;
-    /// an interleaved order must have whole heads of even size.
+    /// an interleaved order must have whole heads of even size, and only matrices of types that store values one by one
+    /// may be transposed.
     pub fn new(files: Vec<MappedFile>, tensors: Vec<SourceTensor>, left_out: Vec<LeftOut>) -> Result<Self> {
         for tensor in &tensors {
             let path = files[tensor.file].path();
@@ -183,10 +198,25 @@ impl Source {
             RowOrder::Plain => {
                 out.extend_from_slice(&data[rows.start as usize * len..rows.end as usize * len]);
             }
-            RowOrder::Interleaved { .. } => {
+            RowOrder::Interleaved { .. } | RowOrder::ByHead { .. } => {
                 for row in rows {
                     let at = tensor.source_row(row) as usize * len;
                     out.extend_from_slice(&data[at..at + len]);
+                }
+            }
+            RowOrder::Transposed => {
+                // A stretch of each column lies together.
+                let size = tensor.ty.block_bytes();
+                let (first, count) = (rows.start as usize, (rows.end - rows.start) as usize);
+                let (all, columns) = (tensor.rows().0 as usize, tensor.rows().1 as usize);
+                let start = out.len();
+                out.resize(start + count * len, 0);
+                for column in 0..columns {
+                    let from = (column * all + first) * size;
+                    for (row, value) in data[from..from + count * size].chunks_exact(size).enumerate() {
+                        let to = start + row * len + column * size;
+                        out[to..to + size].copy_from_slice(value);
+                    }
                 }
             }
         }
@@ -209,7 +239,7 @@ impl Source {
                 let part = &data[rows.start as usize * len..rows.end as usize * len];
                 tensor.ty.decode(part, out).map_err(broken)?;
             }
-            RowOrder::Interleaved { .. } => {
+            RowOrder::Interleaved { .. } | RowOrder::ByHead { .. } | RowOrder::Transposed => {
                 raw.clear();
                 self.raw_rows(tensor, rows, raw);
                 tensor.ty.decode(raw, out).map_err(broken)?;
@@ -279,6 +309,14 @@ fn check(tensor: &SourceTensor, path: &Path, file: usize) -> Result<()> {
         && (heads == 0 || !rows.is_multiple_of(2 * heads))
     {
         return Err(fail(format!("{rows} rows cannot be split into {heads} heads of even size")));
+    }
+    if let RowOrder::ByHead { heads } = tensor.order
+        && (heads == 0 || !rows.is_multiple_of(heads.saturating_mul(3)))
+    {
+        return Err(fail(format!("{rows} rows cannot be split into queries, keys and values of {heads} heads")));
+    }
+    if tensor.order == RowOrder::Transposed && (tensor.shape.len() != 2 || tensor.ty.block_len() != 1) {
+        return Err(fail(format!("{} of shape {:?} cannot be transposed", tensor.ty.name(), tensor.shape)));
     }
     Ok(())
 }

@@ -123,6 +123,14 @@ fn old_and_new_layouts_give_one_form() {
         ("qwen2-window-v4", "qwen2-window"),
         ("gemma3-oldkeys", "gemma3-linear"),
         ("gemma3-nosoftcap-v4", "gemma3-nosoftcap"),
+        ("gemma2-plain-v4", "gemma2-plain"),
+        ("phi-plain-v4", "phi-plain"),
+        ("starcoder2-plain-v4", "starcoder2-plain"),
+        ("stablelm-plain-v4", "stablelm-plain"),
+        ("cohere-plain-v4", "cohere-plain"),
+        ("gpt2-plain-v4", "gpt2-plain"),
+        ("gpt_neox-plain-v4", "gpt_neox-plain"),
+        ("olmo2-bias-v4", "olmo2-bias"),
     ] {
         let sorted = |name: &str| {
             let (_, model) = imported(&golden(name), force(Encoding::U32));
@@ -159,6 +167,12 @@ fn missing_keys_take_the_defaults_of_the_type() {
     is("gemma3-bare", "rope_theta_full", "1000000");
     is("gemma-bare", "tie_word_embeddings", "true");
     is("granite-bare", "attention_multiplier", "1");
+    is("phi-bare", "partial_rotary_factor", "0.5");
+    is("gpt_neox-bare", "partial_rotary_factor", "0.25");
+    is("gpt2-bare", "intermediate_size", "128");
+    is("cohere-bare", "logit_scale", "0.0625");
+    is("gemma2-bare", "attn_logit_softcapping", "50");
+    is("gemma2-nosoftcap", "attn_logit_softcapping", "0");
     assert_eq!(setting("qwen2-plain", "sliding_window"), None);
     assert_eq!(setting("qwen2-plain", "layer_types"), None);
     assert!(setting("qwen2-window", "layer_types").unwrap().contains("\"sliding\""));

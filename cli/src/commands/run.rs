@@ -17,9 +17,8 @@ use tallow::compiled::Answer;
 use tallow::executor::ExecutorError;
 use tallow::frontends::program::module::Start;
 use tallow::ir::POS;
-use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 use tallow::picture::Picture;
-use tallow::{Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
+use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 
 /// Continue a prompt, or run the graph on given inputs.
 ///

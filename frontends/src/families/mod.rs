@@ -18,7 +18,7 @@ pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
 use crate::program::module::Driver;
-use decoder::{DecoderSpec, gemma, llama};
+use decoder::{DecoderSpec, cohere, gemma, gpt_neox, gpt2, llama, olmo2, phi, stablelm, starcoder2};
 use parts::Parts;
 use seq2seq::{bart, t5, whisper};
 use std::collections::HashSet;
@@ -192,6 +192,7 @@ enum Reader {
 /// Every type.
 const TYPES: &[FamilyType] = &[
     FamilyType { name: "bart", aliases: &[], tied: true, reader: Reader::Other(bart::bart), ignored: &[] },
+    FamilyType { name: "cohere", aliases: &[], tied: true, reader: Reader::Decoder(cohere::cohere), ignored: &[] },
     FamilyType {
         name: "gemma",
         aliases: &[],
@@ -199,6 +200,7 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(gemma::gemma),
         ignored: &["hidden_activation"],
     },
+    FamilyType { name: "gemma2", aliases: &[], tied: true, reader: Reader::Decoder(gemma::gemma2), ignored: &[] },
     FamilyType {
         name: "gemma3",
         aliases: &["gemma3_text"],
@@ -206,6 +208,15 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(gemma::gemma3),
         ignored: &["attn_logit_softcapping", "hidden_act"],
     },
+    FamilyType {
+        name: "gpt2",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Decoder(gpt2::gpt2),
+        // In single precision another order of the same computation.
+        ignored: &["reorder_and_upcast_attn"],
+    },
+    FamilyType { name: "gpt_neox", aliases: &[], tied: false, reader: Reader::Decoder(gpt_neox::gpt_neox), ignored: &[] },
     FamilyType { name: "granite", aliases: &[], tied: false, reader: Reader::Decoder(llama::granite), ignored: &[] },
     FamilyType {
         name: "llama",
@@ -225,6 +236,8 @@ const TYPES: &[FamilyType] = &[
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
     },
     FamilyType { name: "mt5", aliases: &[], tied: false, reader: Reader::Other(t5::mt5), ignored: &[] },
+    FamilyType { name: "olmo2", aliases: &[], tied: false, reader: Reader::Decoder(olmo2::olmo2), ignored: &[] },
+    FamilyType { name: "phi", aliases: &[], tied: false, reader: Reader::Decoder(phi::phi), ignored: &[] },
     FamilyType { name: "phi3", aliases: &[], tied: false, reader: Reader::Decoder(llama::phi3), ignored: &[] },
     FamilyType {
         name: "qwen2",
@@ -240,6 +253,14 @@ const TYPES: &[FamilyType] = &[
         tied: true,
         reader: Reader::Decoder(llama::smollm3),
         ignored: &["max_window_layers"],
+    },
+    FamilyType { name: "stablelm", aliases: &[], tied: false, reader: Reader::Decoder(stablelm::stablelm), ignored: &[] },
+    FamilyType {
+        name: "starcoder2",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Decoder(starcoder2::starcoder2),
+        ignored: &["layer_types", "residual_dropout", "embedding_dropout"],
     },
     FamilyType { name: "t5", aliases: &[], tied: true, reader: Reader::Other(t5::t5), ignored: &[] },
     FamilyType { name: "whisper", aliases: &[], tied: true, reader: Reader::Other(whisper::whisper), ignored: &[] },

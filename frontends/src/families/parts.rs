@@ -115,11 +115,34 @@ impl<'a> Parts<'a> {
         let gain = self.weight(&format!("{name}.weight"), &[width])?;
         let shift = match bias {
             true => self.weight(&format!("{name}.bias"), &[width])?,
-            false => self
-                .graph
-                .op(Op::Constant { dtype: DType::F32, shape: vec![width.into()], values: vec![0.0.into()] }, &[])?,
+            false => self.filled(width, 0.0)?,
         };
         self.op(Op::LayerNorm { eps: eps.into() }, &[x, gain, shift], says)
+    }
+
+    /// A vector of one number.
+    pub fn filled(&mut self, width: u32, value: f32) -> Built {
+        let op = Op::Constant { dtype: DType::F32, shape: vec![width.into()], values: vec![value.into()] };
+        self.graph.op(op, &[])
+    }
+
+    /// The rows of a table of learned positions (`[positions, width]`) for the tokens `ids` (`[S]`) of this call.
+    pub fn learned_positions(&mut self, ids: Value, table: &str, [positions, width]: [u32; 2]) -> Built {
+        let table = self.weight(table, &[positions, width])?;
+        let numbers = self.graph.op(Op::Iota { axis: 0 }, &[ids])?;
+        let past = self.graph.pos()?;
+        let places = self.op(Op::Add, &[numbers, past], "positions")?;
+        self.op(Op::PosEmbed, &[places, table], "learned_positions")
+    }
+
+    /// Queries, keys and values, each `[S, heads · size]`, of rows (`[S, heads · 3 · size]`) that hold the three of one
+    /// head after another.
+    pub fn split_by_head(&mut self, x: Value, heads: u32, size: u32) -> Result<[Value; 3], IrError> {
+        let (n, d) = (i64::from(heads), i64::from(size));
+        let x = self.graph.op(Op::Reshape { shape: vec![-1, n, 3 * d] }, &[x])?;
+        let parts = self.graph.op_many(Op::Split { axis: 2, sizes: vec![size; 3] }, &[x])?;
+        let mut rows = |part: usize| self.graph.op(Op::Reshape { shape: vec![-1, n * d] }, &[parts[part]]);
+        Ok([rows(0)?, rows(1)?, rows(2)?])
     }
 
     /// Parts of the last dimension of `x` (`[S, …]`).

@@ -5,6 +5,7 @@
 mod errors;
 mod gemma;
 mod llama;
+mod others;
 mod rope;
 mod seq2seq;
 mod tiny;

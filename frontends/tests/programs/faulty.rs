@@ -10,7 +10,7 @@ use tallow_frontends::program::reference::errors;
 use tallow_frontends::program::{Diagnostics, Language, Options, compile};
 
 /// The folders, in the order in which the page of errors takes its examples.
-const FOLDERS: [&str; 2] = ["decoder", "picture"];
+const FOLDERS: [&str; 3] = ["decoder", "picture", "phi"];
 
 /// What the programs of a folder are compiled beside.
 const BESIDE: [&str; 2] = ["config.toml", "tensors.toml"];

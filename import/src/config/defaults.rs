@@ -3,6 +3,8 @@
 //! One table per type. A key that stands in no table is not read by that type; see [`super::settings`] for what happens
 //! to it.
 
+use super::decoders::{COHERE, GEMMA2, GPT_NEOX, GPT2, OLMO2, PHI, STABLELM, STARCODER2};
+
 /// What a missing key means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Missing {
@@ -43,10 +45,13 @@ pub struct TypeSpec {
 
 use Missing::{Bool, Int, Null, Num, Text};
 
-const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "factors"];
+pub(super) const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "factors"];
 
 /// All types that are read.
-pub const TYPES: [TypeSpec; 9] = [LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE];
+pub const TYPES: [TypeSpec; 17] = [
+    LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE, PHI, STARCODER2, STABLELM, COHERE, GPT2,
+    GPT_NEOX, OLMO2, GEMMA2,
+];
 
 /// Types whose settings are taken over as they are.
 pub const VERBATIM: [TypeSpec; 18] = [

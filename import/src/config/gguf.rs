@@ -1,13 +1,15 @@
 //! Settings of a GGUF file, under Hugging Face's names, so that both kinds of source take the same road from here.
 
-use std::collections::BTreeSet;
+mod keys;
 
 use serde_json::{Map, Value as Json};
 
-use super::{Ids, Sampling, SourceConfig, defaults};
-use crate::error::{ImportError, Result, clip, names};
+use super::defaults::{self, TypeSpec};
+use super::{Ids, Sampling, SourceConfig};
+use crate::error::{ImportError, Result, clip};
 use crate::gguf::{GgufFile, Value};
 use crate::names::{ARCHITECTURES, GgufArch, architecture};
+use keys::{Keys, Pattern};
 
 /// The three lists of rotary divisors, from tensors.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub struct TensorFacts {
     pub attention_bias: bool,
     /// The feed-forward has biases.
     pub mlp_bias: bool,
+    /// q and k have norms.
+    pub qk_norms: bool,
     /// Rotary divisors.
     pub rope: RopeTensors,
 }
@@ -97,8 +101,13 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
     let layers = need("block_count", keys.uint("block_count")?)?;
     out.insert("hidden_size".into(), hidden.into());
     out.insert("num_attention_heads".into(), heads.into());
+    let reads = |key: &str| spec.keys.iter().any(|(k, _)| *k == key);
     let kv = keys.uint("attention.head_count_kv")?.unwrap_or(heads);
-    out.insert("num_key_value_heads".into(), kv.into());
+    if reads("num_key_value_heads") {
+        out.insert("num_key_value_heads".into(), kv.into());
+    } else if kv != heads {
+        return Err(keys.unsupported("attention.head_count_kv", format!("it is {kv}, and {heads} heads of queries")));
+    }
     out.insert("num_hidden_layers".into(), layers.into());
     let inner = need("feed_forward_length", keys.uint("feed_forward_length")?)?;
     out.insert("intermediate_size".into(), inner.into());
@@ -107,30 +116,45 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
     out.insert("max_position_embeddings".into(), length.into());
     let head_dim = head_dim(&keys, hidden, heads)?;
     out.insert("head_dim".into(), head_dim.into());
-    let epsilon = keys.float("attention.layer_norm_rms_epsilon")?;
+    let short = match arch.layer_norms {
+        true => "attention.layer_norm_epsilon",
+        false => "attention.layer_norm_rms_epsilon",
+    };
+    let epsilon = keys.float(short)?;
     let epsilon = epsilon.ok_or_else(|| {
         ImportError::malformed(
             file.path(),
-            format!("key `{}.attention.layer_norm_rms_epsilon`", arch.name),
+            format!("key `{}.{short}`", arch.name),
             "it is missing",
             "Convert the model again with a current converter.",
         )
     })?;
-    out.insert("rms_norm_eps".into(), epsilon.into());
+    let own = ["rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"].into_iter().find(|k| reads(k));
+    out.insert(own.unwrap_or("rms_norm_eps").into(), epsilon.into());
     out.insert("tie_word_embeddings".into(), (!facts.has_head).into());
-    let reads = |key: &str| spec.keys.iter().any(|(k, _)| *k == key);
-    if reads("attention_bias") {
-        out.insert("attention_bias".into(), facts.attention_bias.into());
+    for (key, fact) in [
+        ("attention_bias", facts.attention_bias),
+        ("use_bias", facts.attention_bias),
+        ("use_qkv_bias", facts.attention_bias),
+        ("mlp_bias", facts.mlp_bias),
+        ("use_qk_norm", facts.qk_norms),
+    ] {
+        if reads(key) {
+            out.insert(key.into(), fact.into());
+        }
     }
-    if reads("mlp_bias") {
-        out.insert("mlp_bias".into(), facts.mlp_bias.into());
+    if reads("use_parallel_residual") {
+        let parallel = keys.bool("use_parallel_residual")?;
+        out.insert("use_parallel_residual".into(), parallel.unwrap_or(false).into());
     }
     if let Some(false) = keys.bool("attention.causal")? {
         out.insert("is_causal".into(), false.into());
     }
     keys.uint("vocab_size")?;
     windows(&mut out, &keys, arch, window, layers)?;
-    rope(&mut out, &keys, arch, facts, head_dim)?;
+    if !spec.scalings.is_empty() {
+        rope(&mut out, &keys, spec, facts, head_dim)?;
+    }
     multipliers(&mut out, &keys, arch, hidden, heads, head_dim, layers, &mut warnings)?;
     keys.refuse_unread(ignore, &mut warnings)?;
 
@@ -225,7 +249,7 @@ fn windows(
         "phi3" => {
             out.insert("sliding_window".into(), window.map_or(Json::Null, Json::from));
         }
-        "llama" => {
+        "llama" | "gemma2" => {
             if let Some(window) = window {
                 out.insert("sliding_window".into(), window.into());
             }
@@ -246,10 +270,11 @@ fn windows(
 fn rope(
     out: &mut Map<String, Json>,
     keys: &Keys<'_>,
-    arch: &GgufArch,
+    spec: &TypeSpec,
     facts: &TensorFacts,
     head_dim: u64,
 ) -> Result<()> {
+    let arch = keys.arch;
     // Its reader takes 10,000 when the key is missing, whatever the type's own default.
     let theta = keys.float("rope.freq_base")?.unwrap_or(10_000.0);
     out.insert("rope_theta".into(), theta.into());
@@ -261,16 +286,14 @@ fn rope(
             return Err(keys.unsupported("rope.freq_base_swa", format!("a second base, {local}, is not read here")));
         }
     }
-    if let Some(width) = keys.uint("rope.dimension_count")?
-        && width != head_dim
-    {
-        if arch.name != "phi3" {
-            return Err(keys.unsupported(
-                "rope.dimension_count",
-                format!("{width} of {head_dim} lanes are rotated; this architecture rotates whole heads"),
-            ));
-        }
+    let width = keys.uint("rope.dimension_count")?.unwrap_or(head_dim);
+    if spec.partial_rotary {
         out.insert("partial_rotary_factor".into(), (width as f64 / head_dim as f64).into());
+    } else if width != head_dim {
+        return Err(keys.unsupported(
+            "rope.dimension_count",
+            format!("{width} of {head_dim} lanes are rotated; this architecture rotates whole heads"),
+        ));
     }
     if arch.name == "granite" && keys.bool("rope.scaling.finetuned")? == Some(false) {
         return Err(keys.unsupported("rope.scaling.finetuned", "layers without rotation are not read here".into()));
@@ -402,6 +425,21 @@ fn multipliers(
             let scale = scale.unwrap_or_else(|| (head_dim as f64).powf(-0.5));
             out.insert("attention_multiplier".into(), scale.into());
         }
+        "command-r" => {
+            if let Some(scale) = keys.float("logit_scale")?.filter(|&s| s != 0.0) {
+                out.insert("logit_scale".into(), scale.into());
+            }
+        }
+        "gemma2" => {
+            for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
+                if let Some(cap) = keys.float(key)? {
+                    out.insert(key.into(), cap.into());
+                }
+            }
+            // As for gemma3 below; the 27B has 46 layers.
+            let scalar = if layers == 46 { hidden as f64 / heads.max(1) as f64 } else { head_dim as f64 };
+            out.insert("query_pre_attn_scalar".into(), scalar.into());
+        }
         "gemma3" => {
             if let Some(cap) = keys.float("final_logit_softcapping")?.filter(|&c| c != 0.0) {
                 out.insert("final_logit_softcapping".into(), cap.into());
@@ -424,130 +462,4 @@ fn sampling(file: &GgufFile) -> Result<Sampling> {
         min_p: file.float("general.sampling.min_p")?.filter(|p| *p > 0.0 && *p <= 1.0),
         repetition_penalty: file.float("general.sampling.penalty_repeat")?.filter(|p| *p > 0.0 && *p != 1.0),
     })
-}
-
-/// Which layers slide, as files say it.
-enum Pattern {
-    /// Every n-th layer is full.
-    Every(u64),
-    /// One entry per layer, true where it slides.
-    List(Vec<bool>),
-}
-
-/// The keys of one architecture, with a note of those that were read.
-struct Keys<'a> {
-    file: &'a GgufFile,
-    arch: &'a GgufArch,
-    read: std::cell::RefCell<BTreeSet<String>>,
-}
-
-impl<'a> Keys<'a> {
-    fn new(file: &'a GgufFile, arch: &'a GgufArch) -> Self {
-        Self { file, arch, read: std::cell::RefCell::default() }
-    }
-
-    fn key(&self, short: &str) -> String {
-        let key = format!("{}.{short}", self.arch.name);
-        self.read.borrow_mut().insert(key.clone());
-        key
-    }
-
-    /// An integer, or a list of one and the same integer per layer.
-    fn uint(&self, short: &str) -> Result<Option<u64>> {
-        let key = self.key(short);
-        if !matches!(self.file.value(&key), Some(Value::Array { .. })) {
-            return self.file.uint(&key);
-        }
-        let list = self.file.numbers(&key)?.unwrap_or_default();
-        let same = list.first().filter(|first| list.iter().all(|x| x == *first));
-        match same {
-            Some(&x) if x.fract() == 0.0 && (0.0..9e15).contains(&x) => Ok(Some(x as u64)),
-            _ => Err(self.unsupported(short, "layers of different sizes are not read".into())),
-        }
-    }
-
-    fn float(&self, short: &str) -> Result<Option<f64>> {
-        self.file.float(&self.key(short))
-    }
-
-    fn bool(&self, short: &str) -> Result<Option<bool>> {
-        self.file.bool(&self.key(short))
-    }
-
-    fn text(&self, short: &str) -> Result<Option<String>> {
-        Ok(self.file.text(&self.key(short))?.map(str::to_owned))
-    }
-
-    fn pattern(&self, short: &str, layers: u64) -> Result<Option<Pattern>> {
-        let key = self.key(short);
-        match self.file.value(&key) {
-            None => Ok(None),
-            Some(Value::Array { .. }) => {
-                let list = self.file.numbers(&key)?.unwrap_or_default();
-                if list.len() as u64 != layers {
-                    return Err(self.file.wrong(
-                        &key,
-                        &format!("a list of {}", list.len()),
-                        &format!("a list of {layers}, one entry per layer"),
-                    ));
-                }
-                Ok(Some(Pattern::List(list.into_iter().map(|x| x != 0.0).collect())))
-            }
-            Some(_) => Ok(self.file.uint(&key)?.filter(|&n| n > 0).map(Pattern::Every)),
-        }
-    }
-
-    fn unsupported(&self, short: &str, cause: String) -> ImportError {
-        ImportError::unsupported(
-            self.file.path(),
-            format!("key `{}.{short}`", self.arch.name),
-            cause,
-            "Take the original model as safetensors, if its type is read.",
-        )
-    }
-
-    /// An error for keys of the architecture that nothing has read and that say something.
-    fn refuse_unread(&self, ignore: &[String], warnings: &mut Vec<String>) -> Result<()> {
-        // Read by nobody: how the file came about.
-        let harmless = ["tensor_data_layout", "rope.scaling.finetuned", "attention.layer_norm_epsilon"];
-        let read = self.read.borrow();
-        let prefix = format!("{}.", self.arch.name);
-        let mut unread = Vec::new();
-        for key in self.file.keys() {
-            let Some(short) = key.strip_prefix(&prefix) else {
-                continue;
-            };
-            if read.contains(key) || harmless.contains(&short) || self.is_neutral(key) {
-                continue;
-            }
-            let value = self.file.value(key).map(Value::describe).unwrap_or_default();
-            if ignore.iter().any(|i| i == key || i == short) {
-                warnings.push(format!(
-                    "Key `{}` = {value} has been left out, as asked; the results may differ from the original's.",
-                    clip(key)
-                ));
-            } else {
-                unread.push(format!("{} = {value}", clip(key)));
-            }
-        }
-        if unread.is_empty() {
-            return Ok(());
-        }
-        Err(ImportError::unsupported(
-            self.file.path(),
-            "metadata",
-            format!("{} say something that is not read here", names(&unread, 8)),
-            "If they change nothing in the model's results, leave them out with `--ignore-setting NAME`.",
-        ))
-    }
-
-    fn is_neutral(&self, key: &str) -> bool {
-        match self.file.value(key) {
-            None | Some(Value::Bool(false)) | Some(Value::Int(0)) => true,
-            Some(Value::Float(x, _)) => *x == 0.0,
-            Some(Value::String(range)) => range.is_empty(),
-            Some(Value::Array { len, .. }) => *len == 0,
-            Some(_) => false,
-        }
-    }
 }

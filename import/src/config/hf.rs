@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Ids, Sampling, SourceConfig, defaults, processor, towers};
+use super::{Ids, Sampling, SourceConfig, decoders, defaults, processor, towers};
 use crate::error::{ImportError, Result, clip};
 use crate::json;
 use tallow_frontends::families::PROCESSOR;
@@ -19,12 +19,15 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     let mut warnings = Vec::new();
     let outer = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
     let verbatim = defaults::spec(outer).is_some_and(|spec| spec.verbatim);
-    let settings = if verbatim { root.clone() } else { text_part(&root, &path, &mut warnings)? };
+    let mut settings = if verbatim { root.clone() } else { text_part(&root, &path, &mut warnings)? };
     let model_type =
         settings.get("model_type").or(root.get("model_type")).and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(spec) = defaults::spec(&model_type) else {
         return Err(unknown_type(&path, &model_type));
     };
+    if !verbatim {
+        decoders::rename(spec.name, &mut settings, &path)?;
+    }
     let generation = match json::read_optional(&folder.join("generation_config.json"))? {
         Some(Value::Object(map)) => map,
         _ => Map::new(),

@@ -3,6 +3,7 @@
 //! [`hf`] and [`gguf`] read the two kinds of source into the same map of Hugging Face's names; [`settings`] turns that map
 //! into the `[architecture]` table with every default written out; [`text`] writes the TOML.
 
+mod decoders;
 pub mod defaults;
 pub mod gguf;
 pub mod hf;

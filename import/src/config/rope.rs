@@ -47,7 +47,9 @@ pub(super) fn resolve(
     }
     let theta = theta(reader, dict, "rope_theta", spec.theta)?;
     let kind = kind(dict);
-    let partial = match dict.get("partial_rotary_factor").or(reader.source.get("partial_rotary_factor")) {
+    // The table has the default of a type that has one.
+    let beside = reader.source.get("partial_rotary_factor").or(table.get("partial_rotary_factor"));
+    let partial = match dict.get("partial_rotary_factor").or(beside) {
         None | Some(Value::Null) => None,
         Some(v) => Some(
             v.as_f64()

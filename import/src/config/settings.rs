@@ -141,7 +141,10 @@ pub fn architecture(
     }
     derive(spec, &mut table, &reader)?;
     windows::resolve(spec, &mut table, &reader)?;
-    rope::resolve(spec, &mut table, &reader, &mut warnings)?;
+    // A type without any scaling has learned positions.
+    if !spec.scalings.is_empty() {
+        rope::resolve(spec, &mut table, &reader, &mut warnings)?;
+    }
     table.retain(|_, v| !v.is_null());
     Ok(Architecture { model_type: spec.name, table, warnings })
 }
@@ -301,6 +304,17 @@ fn derive(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &Reader<'_>) 
     if spec.name == "smollm3" {
         no_rope_layers(table, reader, layers)?;
     }
+    if table.get("intermediate_size").is_some_and(Value::is_null) {
+        table.insert("intermediate_size".into(), (4 * hidden).into());
+    }
+    if spec.name == "gemma2" {
+        // A missing key means a bound, and 0 none.
+        for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
+            if table.get(key).is_some_and(Value::is_null) {
+                table.insert(key.into(), 0.into());
+            }
+        }
+    }
     Ok(())
 }
 
@@ -356,7 +370,7 @@ fn refuse_unread(
     let known = |key: &str| {
         spec.keys.iter().any(|(k, _)| *k == key)
             || spec.unread.contains(&key)
-            || rope::KEYS.contains(&key)
+            || (rope::KEYS.contains(&key) && !spec.scalings.is_empty())
             || HARMLESS.contains(&key)
             || (spec.name == "gemma3" && key == rope::LOCAL_THETA)
     };

@@ -20,7 +20,7 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
         "mistral" => {
             table.insert("sliding_window".into(), window.unwrap_or(NO_WINDOW).into());
         }
-        "phi3" => {
+        "phi3" | "starcoder2" => {
             table.insert("sliding_window".into(), window.map_or(Value::Null, Value::from));
         }
         // Only when `use_sliding_window` says so; then by the list or from layer `max_window_layers` on.
@@ -62,8 +62,8 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
                 }
             }
         }
-        "gemma3" => {
-            let every = count(table, "sliding_window_pattern").unwrap_or(6);
+        "gemma2" | "gemma3" => {
+            let every = if spec.name == "gemma2" { 2 } else { count(table, "sliding_window_pattern").unwrap_or(6) };
             table.remove("sliding_window_pattern");
             let sliding = match (listed, window) {
                 (Some(list), _) => list,

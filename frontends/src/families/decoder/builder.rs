@@ -30,13 +30,22 @@ impl Builder<'_> {
         let rows = self.parts.graph.op(Op::TokenEmbed, &[ids, table])?;
         let mut h = scaled(&mut self.parts.graph, rows, spec.embedding.scale)?;
         self.parts.graph.name(h, "embed");
+        if let Some(most) = spec.embedding.positions {
+            let table = format!("{}{}.weight", spec.names.prefix, spec.names.positions);
+            let learned = self.parts.learned_positions(ids, &table, [most, spec.hidden])?;
+            h = self.parts.op(Op::Add, &[h, learned], "embed_with_positions")?;
+        }
         for layer in 0..spec.layers.len() {
             h = self.layer(layer, h)?;
         }
         let last = format!("{}{}", spec.names.prefix, spec.names.final_norm);
         let h = self.norm(h, &last, spec.hidden, "final_norm")?;
         let head = self.parts.weight(&spec.head.tensor, &[spec.vocab, spec.hidden])?;
-        let raw = self.parts.graph.op(Op::Matmul, &[h, head])?;
+        let mut raw = self.parts.graph.op(Op::Matmul, &[h, head])?;
+        if let Some(bias) = &spec.head.bias {
+            let bias = self.parts.weight(bias, &[spec.vocab])?;
+            raw = self.parts.graph.op(Op::Add, &[raw, bias])?;
+        }
         let scaled = scaled(&mut self.parts.graph, raw, spec.head.scale)?;
         let logits = soft_capped(&mut self.parts.graph, scaled, spec.head.softcap)?;
         self.parts.graph.name(logits, "logits");
@@ -44,28 +53,40 @@ impl Builder<'_> {
     }
 
     fn layer(&mut self, layer: usize, h: Value) -> Built {
-        let spec = self.spec;
-        let names = &spec.names;
-        let part = |p: &str| names.in_layer(layer, p);
+        let (spec, names) = (self.spec, &self.spec.names);
         let says = |what: &str| format!("layer{layer}.{what}");
+        let (before, after) = match spec.places {
+            NormPlaces::Before | NormPlaces::Parallel | NormPlaces::ParallelNorms => (true, false),
+            NormPlaces::Around => (true, true),
+            NormPlaces::After => (false, true),
+        };
 
-        let x = self.norm(h, &part(names.attention_norm), spec.hidden, &says("attn_norm"))?;
-        let mut branch = self.attention(layer, x)?;
-        if spec.places == NormPlaces::Around {
-            let name = part(names.attention_post_norm);
-            branch = self.norm(branch, &name, spec.hidden, &says("attn_post_norm"))?;
-        }
+        let x = self.layer_norm(layer, before, h, names.attention_norm, "attn_norm")?;
+        let branch = self.attention(layer, x)?;
+        let branch = self.layer_norm(layer, after, branch, names.attention_post_norm, "attn_post_norm")?;
         let branch = scaled(&mut self.parts.graph, branch, spec.residual_scale)?;
-        let h = self.parts.op(Op::Add, &[h, branch], says("attn_residual"))?;
+        let sum = self.parts.op(Op::Add, &[h, branch], says("attn_residual"))?;
 
-        let x = self.norm(h, &part(names.feed_forward_norm), spec.hidden, &says("ffn_norm"))?;
-        let mut branch = self.feed_forward(layer, x)?;
-        if spec.places == NormPlaces::Around {
-            let name = part(names.feed_forward_post_norm);
-            branch = self.norm(branch, &name, spec.hidden, &says("ffn_post_norm"))?;
-        }
+        let x = match spec.places {
+            NormPlaces::Parallel => x,
+            NormPlaces::ParallelNorms => self.layer_norm(layer, before, h, names.feed_forward_norm, "ffn_norm")?,
+            _ => self.layer_norm(layer, before, sum, names.feed_forward_norm, "ffn_norm")?,
+        };
+        let branch = self.feed_forward(layer, x)?;
+        let branch = self.layer_norm(layer, after, branch, names.feed_forward_post_norm, "ffn_post_norm")?;
         let branch = scaled(&mut self.parts.graph, branch, spec.residual_scale)?;
-        self.parts.op(Op::Add, &[h, branch], says("out"))
+        self.parts.op(Op::Add, &[sum, branch], says("out"))
+    }
+
+    /// `x`, normalised if the layer has this norm.
+    fn layer_norm(&mut self, layer: usize, has: bool, x: Value, name: &str, says: &str) -> Built {
+        match has {
+            true => {
+                let name = self.spec.names.in_layer(layer, name);
+                self.norm(x, &name, self.spec.hidden, &format!("layer{layer}.{says}"))
+            }
+            false => Ok(x),
+        }
     }
 
     fn attention(&mut self, layer: usize, x: Value) -> Built {
@@ -91,6 +112,15 @@ impl Builder<'_> {
                 }
                 (parts[0], parts[1], parts[2])
             }
+            Projections::FusedByHead => {
+                let name = part(names.qkv);
+                let all = self.parts.linear(x, &name, [3 * q_width, hidden], a.qkv_bias, says("qkv"))?;
+                let [q, k, v] = self.parts.split_by_head(all, a.heads, a.head_dim)?;
+                for (value, what) in [(q, "q"), (k, "k"), (v, "v")] {
+                    self.parts.graph.name(value, says(what));
+                }
+                (q, k, v)
+            }
         };
         let q = self.heads(q, layer, a.heads, names.q_norm, "q")?;
         let k = self.heads(k, layer, a.kv_heads, names.k_norm, "k")?;
@@ -100,16 +130,56 @@ impl Builder<'_> {
         self.parts.linear(mixed, &name, [hidden, q_width], a.out_bias, says("attn_out"))
     }
 
-    /// Norm and rotation of each head of `x` (`[S, heads · head_dim]`), where the layer has them.
+    /// Norm and rotation of queries or keys (`[S, heads · head_dim]`), where the layer has them.
     fn heads(&mut self, x: Value, layer: usize, heads: u32, norm: &str, what: &str) -> Built {
-        let gain = match self.spec.attention.head_norm {
-            HeadNorm::PerHead => {
-                let name = self.spec.names.in_layer(layer, norm);
-                Some(self.gain(&name, self.spec.attention.head_dim, &format!("layer{layer}.{what}_norm"))?)
+        let spec = self.spec;
+        let head_dim = spec.attention.head_dim;
+        let name = spec.names.in_layer(layer, norm);
+        let says = format!("layer{layer}.{what}_norm");
+        let x = match (spec.attention.head_norm, spec.norm) {
+            (HeadNorm::Off, _) => return turn_heads(&mut self.parts.graph, spec, layer, x, heads, None, what),
+            (HeadNorm::Projection, _) => {
+                let x = self.norm(x, &name, heads * head_dim, &says)?;
+                return turn_heads(&mut self.parts.graph, spec, layer, x, heads, None, what);
             }
-            HeadNorm::Off => None,
+            (HeadNorm::PerHead, Norm::Rms { eps, .. }) => {
+                let gain = Some((eps, self.gain(&name, head_dim, &says)?));
+                return turn_heads(&mut self.parts.graph, spec, layer, x, heads, gain, what);
+            }
+            (HeadNorm::PerHead, Norm::Layer { .. }) => {
+                let x = split_heads(&mut self.parts.graph, spec, layer, x, heads, what)?;
+                self.norm(x, &name, head_dim, &says)?
+            }
+            (HeadNorm::RowPerHead, _) => {
+                let rows = self.parts.weight(&format!("{name}.weight"), &[heads, head_dim])?;
+                let x = split_heads(&mut self.parts.graph, spec, layer, x, heads, what)?;
+                self.norm_by_rows(x, rows, &says)?
+            }
+            (HeadNorm::TensorPerHead, _) => {
+                let tensors = (0..heads).map(|i| self.parts.weight(&format!("{name}.norms.{i}.weight"), &[head_dim]));
+                let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
+                let all = self.parts.graph.op(Op::Concat { axis: 0 }, &tensors)?;
+                let shape = vec![heads.into(), head_dim.into()];
+                let rows = self.parts.op(Op::Reshape { shape }, &[all], format!("{says}_gain"))?;
+                let x = split_heads(&mut self.parts.graph, spec, layer, x, heads, what)?;
+                self.norm_by_rows(x, rows, &says)?
+            }
         };
-        turn_heads(&mut self.parts.graph, self.spec, layer, x, heads, gain, what)
+        turn_split_heads(&mut self.parts.graph, spec, layer, x, heads, what)
+    }
+
+    /// The norm over each head of `x` (`[S, heads, head_dim]`), with a row of `gains` (`[heads, head_dim]`) for each.
+    fn norm_by_rows(&mut self, x: Value, gains: Value, says: &str) -> Built {
+        let width = self.spec.attention.head_dim;
+        let ones = self.parts.filled(width, 1.0)?;
+        let y = match self.spec.norm {
+            Norm::Rms { eps, .. } => self.parts.graph.op(Op::RmsNorm { eps: eps.into() }, &[x, ones])?,
+            Norm::Layer { eps, .. } => {
+                let zeros = self.parts.filled(width, 0.0)?;
+                self.parts.graph.op(Op::LayerNorm { eps: eps.into() }, &[x, ones, zeros])?
+            }
+        };
+        self.parts.op(Op::Mul, &[y, gains], says)
     }
 
     fn feed_forward(&mut self, layer: usize, x: Value) -> Built {
@@ -118,6 +188,11 @@ impl Builder<'_> {
         let part = |p: &str| names.in_layer(layer, p);
         let says = |what: &str| format!("layer{layer}.{what}");
         let (gate, up) = match f.gate {
+            Gate::Off => {
+                let up = self.parts.linear(x, &part(names.up), [f.width, hidden], f.bias, says("up"))?;
+                let y = self.parts.op(operation(f.activation), &[up], says("active"))?;
+                return self.parts.linear(y, &part(names.down), [hidden, f.width], f.bias, says("ffn_out"));
+            }
             Gate::Separate => (
                 self.parts.linear(x, &part(names.gate), [f.width, hidden], f.bias, says("gate"))?,
                 self.parts.linear(x, &part(names.up), [f.width, hidden], f.bias, says("up"))?,
@@ -137,10 +212,13 @@ impl Builder<'_> {
     }
 
     fn norm(&mut self, x: Value, name: &str, width: u32, says: &str) -> Built {
-        let gain = self.gain(name, width, says)?;
-        let y = norm(&mut self.parts.graph, self.spec, x, gain)?;
-        self.parts.graph.name(y, says);
-        Ok(y)
+        match self.spec.norm {
+            Norm::Rms { eps, .. } => {
+                let gain = self.gain(name, width, says)?;
+                self.parts.op(Op::RmsNorm { eps: eps.into() }, &[x, gain], says)
+            }
+            Norm::Layer { eps, bias } => self.parts.layer_norm(x, name, width, eps, bias, says),
+        }
     }
 
     /// The gain of a norm, from its weight.
@@ -156,53 +234,61 @@ impl Builder<'_> {
 
 /// The gain of a norm whose weight is `weight`, as the file holds it.
 pub(crate) fn gain(graph: &mut Graph, spec: &DecoderSpec, weight: Value) -> Built {
-    let Norm::Rms { offset, .. } = spec.norm;
-    match offset == 0.0 {
-        true => Ok(weight),
-        false => graph.op(Op::AddScalar { value: offset.into() }, &[weight]),
+    match spec.norm {
+        Norm::Rms { offset, .. } if offset != 0.0 => graph.op(Op::AddScalar { value: offset.into() }, &[weight]),
+        Norm::Rms { .. } | Norm::Layer { .. } => Ok(weight),
     }
 }
 
-/// The norm of `spec` over the last dimension.
-pub(crate) fn norm(graph: &mut Graph, spec: &DecoderSpec, x: Value, gain: Value) -> Built {
-    let Norm::Rms { eps, .. } = spec.norm;
-    graph.op(Op::RmsNorm { eps: eps.into() }, &[x, gain])
-}
-
-/// Norm, with `gain` where there is one, and rotation of each head of `x` (`[S, heads · head_dim]`), where the layer
-/// has them. `what` is `q` or `k`.
+/// Norm of each head of `x` (`[S, heads · head_dim]`) by its mean square, where `norm` gives ε and gain, and rotation, where
+/// the layer has it. `what` is `q` or `k`.
 pub(crate) fn turn_heads(
     graph: &mut Graph,
     spec: &DecoderSpec,
     layer: usize,
     x: Value,
     heads: u32,
-    gain: Option<Value>,
+    norm: Option<(f32, Value)>,
+    what: &str,
+) -> Built {
+    if spec.layers[layer].rope.is_none() && norm.is_none() {
+        return Ok(x);
+    }
+    let mut x = split_heads(graph, spec, layer, x, heads, what)?;
+    if let Some((eps, gain)) = norm {
+        x = graph.op(Op::RmsNorm { eps: eps.into() }, &[x, gain])?;
+        graph.name(x, format!("layer{layer}.{what}_norm"));
+    }
+    turn_split_heads(graph, spec, layer, x, heads, what)
+}
+
+/// The heads (`[S, heads, head_dim]`) of queries or keys.
+fn split_heads(graph: &mut Graph, spec: &DecoderSpec, layer: usize, x: Value, heads: u32, what: &str) -> Built {
+    let shape = vec![-1, heads.into(), spec.attention.head_dim.into()];
+    let x = graph.op(Op::Reshape { shape }, &[x])?;
+    graph.name(x, format!("layer{layer}.{what}_heads"));
+    Ok(x)
+}
+
+/// Rotation, where the layer has it, of heads (`[S, heads, head_dim]`), and their rows (`[S, heads · head_dim]`).
+fn turn_split_heads(
+    graph: &mut Graph,
+    spec: &DecoderSpec,
+    layer: usize,
+    mut x: Value,
+    heads: u32,
     what: &str,
 ) -> Built {
     let head_dim = spec.attention.head_dim;
-    let rope = spec.layers[layer].rope.as_ref();
-    if rope.is_none() && gain.is_none() {
-        return Ok(x);
-    }
-    let (n, d) = (i64::from(heads), i64::from(head_dim));
-    let named = |value: Value, step: &str, graph: &mut Graph| {
-        graph.name(value, format!("layer{layer}.{what}_{step}"));
-        value
-    };
-    let mut x = graph.op(Op::Reshape { shape: vec![-1, n, d] }, &[x])?;
-    named(x, "heads", graph);
-    if let Some(gain) = gain {
-        x = norm(graph, spec, x, gain)?;
-        named(x, "norm", graph);
-    }
-    if let Some(rope) = rope {
+    if let Some(rope) = &spec.layers[layer].rope {
         let pos = graph.pos()?;
         x = graph.op(rope.op(head_dim), &[x, pos])?;
-        named(x, "rope", graph);
+        graph.name(x, format!("layer{layer}.{what}_rope"));
     }
-    x = graph.op(Op::Reshape { shape: vec![-1, n * d] }, &[x])?;
-    Ok(named(x, "rows", graph))
+    let shape = vec![-1, i64::from(heads) * i64::from(head_dim)];
+    x = graph.op(Op::Reshape { shape }, &[x])?;
+    graph.name(x, format!("layer{layer}.{what}_rows"));
+    Ok(x)
 }
 
 /// Attention of a layer over queries, keys and values, and the cache before it: `[S, heads · head_dim]`.
@@ -218,7 +304,8 @@ pub(crate) fn attend(graph: &mut Graph, spec: &DecoderSpec, layer: usize, [q, k,
         (k, v)
     };
     let plain = 1.0 / f64::from(a.head_dim).sqrt();
-    let scale = a.scale.unwrap_or(plain as f32);
+    let depth = if a.scale_by_depth { layer + 1 } else { 1 };
+    let scale = a.scale.unwrap_or(plain as f32) / depth as f32;
     let is_plain = scale == plain as f32 && window.is_none() && a.softcap.is_none();
     let (heads, kv_heads, head_dim, causal) = (a.heads, a.kv_heads, a.head_dim, a.causal);
     let op = if is_plain {

@@ -1,16 +1,13 @@
 //! Readers of llama and the types that are llama with switches.
 
-use super::read::{Defaults, Sizes, causal, llama_names, sizes, tables};
+use super::read::{Defaults, Sizes, causal, llama_names, plain};
 use super::rope::{self, Rules};
-use super::{
-    Activation, Attention, DecoderSpec, FeedForward, Gate, HeadNorm, Layer, Norm, NormPlaces, Projections, Rope,
-    windows,
-};
+use super::{Activation, DecoderSpec, Gate, HeadNorm, Layer, Norm, Projections, Rope, windows};
 use crate::families::{FamilyError, Settings, TensorShapes};
 
 type Described = Result<DecoderSpec, FamilyError>;
 
-const LLAMA: Defaults = Defaults {
+pub(super) const LLAMA: Defaults = Defaults {
     hidden: 4096,
     width: 11008,
     layers: 32,
@@ -125,40 +122,8 @@ pub(super) fn common(
     tensors: &dyn TensorShapes,
     defaults: Defaults,
 ) -> Result<(DecoderSpec, Sizes), FamilyError> {
-    let names = llama_names(tensors);
-    let sizes = sizes(s, defaults, &names, tensors)?;
-    let (embedding, head) = tables(s, &names, tensors)?;
-    let spec = DecoderSpec {
-        model_type: s.model_type(),
-        vocab: sizes.vocab,
-        hidden: sizes.hidden,
-        names,
-        embedding,
-        norm: Norm::Rms { eps: s.epsilon("rms_norm_eps", defaults.eps)?, offset: 0.0 },
-        places: NormPlaces::Before,
-        residual_scale: 1.0,
-        attention: Attention {
-            heads: sizes.heads,
-            kv_heads: sizes.kv_heads,
-            head_dim: sizes.head_dim,
-            projections: Projections::Separate,
-            qkv_bias: false,
-            out_bias: false,
-            head_norm: HeadNorm::Off,
-            scale: None,
-            softcap: None,
-            causal: true,
-        },
-        feed_forward: FeedForward {
-            width: sizes.width,
-            gate: Gate::Separate,
-            activation: s.activation(defaults.activation.0, defaults.activation.1)?,
-            bias: false,
-        },
-        layers: Vec::new(),
-        head,
-    };
-    Ok((spec, sizes))
+    let norm = Norm::Rms { eps: s.epsilon("rms_norm_eps", defaults.eps)?, offset: 0.0 };
+    plain(s, tensors, defaults, llama_names(tensors), norm)
 }
 
 /// `attention_bias`: q, k, v and o.
@@ -186,16 +151,16 @@ fn llama_biases(s: &Settings<'_>, spec: &mut DecoderSpec) -> Result<(), FamilyEr
     Ok(())
 }
 
-/// Every layer with the same window and rotation.
+/// Every layer with the same window and rotation, or without one.
 pub(super) fn same_layers(
     s: &Settings<'_>,
     spec: &mut DecoderSpec,
     sizes: Sizes,
     window: Option<u32>,
-    rope: Rope,
+    rope: impl Into<Option<Rope>>,
 ) -> Result<(), FamilyError> {
     spec.attention.causal = causal(s, &[window])?;
-    let rope = Some(rope);
+    let rope = rope.into();
     spec.layers = vec![Layer { window, rope }; sizes.layers as usize];
     Ok(())
 }

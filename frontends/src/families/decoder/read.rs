@@ -1,12 +1,16 @@
 //! What the readers of all decoder types share: sizes, head sizes, names, the head, activations.
 
-use super::{Activation, Embedding, Head, Names};
+use super::{
+    Activation, Attention, DecoderSpec, Embedding, FeedForward, Gate, Head, HeadNorm, Names, Norm, NormPlaces,
+    Projections,
+};
 use crate::families::{FamilyError, Settings, TensorShapes, ties_by_default};
 
 /// What missing keys mean for a type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Defaults {
     pub hidden: u32,
+    /// Width of the feed-forward; 0 for four times `hidden_size`.
     pub width: u32,
     pub layers: u32,
     pub heads: u32,
@@ -45,7 +49,7 @@ pub(super) fn sizes(
     tensors: &dyn TensorShapes,
 ) -> Result<Sizes, FamilyError> {
     let hidden = settings.size("hidden_size", defaults.hidden)?;
-    let width = settings.size("intermediate_size", defaults.width)?;
+    let width = settings.size("intermediate_size", if defaults.width == 0 { 4 * hidden } else { defaults.width })?;
     let layers = settings.layers(defaults.layers)?;
     let heads = settings.size("num_attention_heads", defaults.heads)?;
     let vocab = settings.size("vocab_size", defaults.vocab)?;
@@ -134,10 +138,42 @@ fn check_head_dim(settings: &Settings<'_>, head_dim: u32, heads: u32, q_rows: Op
 
 /// The names of the llama scheme under whichever prefix the tensors have.
 pub(super) fn llama_names(tensors: &dyn TensorShapes) -> Names {
-    let prefixes = ["model.", "", "language_model.model.", "model.language_model."];
-    let known =
-        |p: &&str| ["embed_tokens.weight", "norm.weight"].iter().any(|n| tensors.shape(&format!("{p}{n}")).is_some());
-    Names::llama(prefixes.iter().copied().find(|p| known(p)).unwrap_or("model."))
+    let prefixes = ["", "language_model.model.", "model.language_model."];
+    with_prefix(Names::llama("model."), &prefixes, tensors)
+}
+
+/// Names under whichever of their own prefix and `others` the tensors have.
+pub(super) fn with_prefix(names: Names, others: &[&str], tensors: &dyn TensorShapes) -> Names {
+    let known = |p: &&str| {
+        [names.embedding, names.final_norm].iter().any(|n| tensors.shape(&format!("{p}{n}.weight")).is_some())
+    };
+    let prefix = [names.prefix.as_str()].iter().chain(others).find(|p| known(p)).map(|p| (*p).to_owned());
+    match prefix {
+        Some(prefix) => Names { prefix, ..names },
+        None => names,
+    }
+}
+
+/// An error where heads are not `hidden_size` / `num_attention_heads` wide, or key/value heads not as many as query
+/// heads although `all` are: types that know no other ones.
+pub(super) fn plain_heads(settings: &Settings<'_>, sizes: Sizes, all: bool) -> Result<(), FamilyError> {
+    if u64::from(sizes.heads) * u64::from(sizes.head_dim) != u64::from(sizes.hidden) {
+        return Err(settings.bad(
+            "head_dim",
+            sizes.head_dim,
+            format!("this type splits `hidden_size` = {} into {} heads", sizes.hidden, sizes.heads),
+            "Correct one of them",
+        ));
+    }
+    if all && sizes.kv_heads != sizes.heads {
+        return Err(settings.bad(
+            "num_key_value_heads",
+            sizes.kv_heads,
+            format!("this type has as many as query heads, {}", sizes.heads),
+            "Remove the key",
+        ));
+    }
+    Ok(())
 }
 
 /// The embedding table and the head matrix: a head that is present is used, a missing one is the
@@ -148,20 +184,66 @@ pub(super) fn tables(
     tensors: &dyn TensorShapes,
 ) -> Result<(Embedding, Head), FamilyError> {
     let tied = settings.flag("tie_word_embeddings", ties_by_default(settings.model_type()))?;
-    let embed = format!("{}embed_tokens.weight", names.prefix);
+    let embed = format!("{}{}.weight", names.prefix, names.embedding);
     let has = |n: &str| tensors.shape(n).is_some();
-    let heads = ["lm_head.weight", "language_model.lm_head.weight"];
+    let own = format!("{}.weight", names.head);
+    let heads = [own.as_str(), "lm_head.weight", "language_model.lm_head.weight"];
     let head = heads.into_iter().find(|n| has(n)).map(str::to_owned);
     let (embed, head) = match (head, tied) {
         (Some(head), true) if !has(&embed) => (head.clone(), head),
         (Some(head), _) => (embed, head),
         (None, true) => (embed.clone(), embed),
         // Named as missing by the builder, with everything else that is.
-        (None, false) => (embed, heads[0].to_owned()),
+        (None, false) => (embed, own),
     };
-    let embedding = Embedding { tensor: embed, scale: 1.0 };
-    let head = Head { tensor: head, scale: 1.0, softcap: None };
+    let embedding = Embedding { tensor: embed, scale: 1.0, positions: None };
+    let head = Head { tensor: head, bias: None, scale: 1.0, softcap: None };
     Ok((embedding, head))
+}
+
+/// What all types share: no biases, no norms of heads, one gated feed-forward in matrices of its own, norms before the
+/// branches; layers are still to come.
+pub(super) fn plain(
+    s: &mut Settings<'_>,
+    tensors: &dyn TensorShapes,
+    defaults: Defaults,
+    names: Names,
+    norm: Norm,
+) -> Result<(DecoderSpec, Sizes), FamilyError> {
+    let sizes = sizes(s, defaults, &names, tensors)?;
+    let (embedding, head) = tables(s, &names, tensors)?;
+    let spec = DecoderSpec {
+        model_type: s.model_type(),
+        vocab: sizes.vocab,
+        hidden: sizes.hidden,
+        names,
+        embedding,
+        norm,
+        places: NormPlaces::Before,
+        residual_scale: 1.0,
+        attention: Attention {
+            heads: sizes.heads,
+            kv_heads: sizes.kv_heads,
+            head_dim: sizes.head_dim,
+            projections: Projections::Separate,
+            qkv_bias: false,
+            out_bias: false,
+            head_norm: HeadNorm::Off,
+            scale: None,
+            scale_by_depth: false,
+            softcap: None,
+            causal: true,
+        },
+        feed_forward: FeedForward {
+            width: sizes.width,
+            gate: Gate::Separate,
+            activation: s.activation(defaults.activation.0, defaults.activation.1)?,
+            bias: false,
+        },
+        layers: Vec::new(),
+        head,
+    };
+    Ok((spec, sizes))
 }
 
 /// Whether queries see only the past: `is_causal`, which any decoder type honours. Windows count

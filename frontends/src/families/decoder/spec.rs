@@ -38,17 +38,23 @@ pub struct DecoderSpec {
 pub struct Names {
     /// What the names of the decoder begin with, as in `model.`; may be empty.
     pub prefix: String,
+    /// The table of embeddings.
+    pub embedding: &'static str,
+    /// The table of learned positions; with [`Embedding::positions`] only.
+    pub positions: &'static str,
     /// The list of layers.
     pub layers: &'static str,
     /// The last norm.
     pub final_norm: &'static str,
-    /// The norm before attention.
+    /// The head, which stands beside the decoder: its name has no prefix.
+    pub head: &'static str,
+    /// The norm before attention; not with [`NormPlaces::After`].
     pub attention_norm: &'static str,
-    /// The norm after attention, before the sum; with [`NormPlaces::Around`] only.
+    /// The norm after attention, before the sum; with [`NormPlaces::Around`] and [`NormPlaces::After`] only.
     pub attention_post_norm: &'static str,
-    /// The norm before the feed-forward.
+    /// The norm before the feed-forward; not with [`NormPlaces::After`] and [`NormPlaces::Parallel`].
     pub feed_forward_norm: &'static str,
-    /// The norm after the feed-forward, before the sum; with [`NormPlaces::Around`] only.
+    /// The norm after the feed-forward, before the sum; with [`NormPlaces::Around`] and [`NormPlaces::After`] only.
     pub feed_forward_post_norm: &'static str,
     /// Projections to queries, keys and values.
     pub q: &'static str,
@@ -56,17 +62,17 @@ pub struct Names {
     pub k: &'static str,
     /// See `q`.
     pub v: &'static str,
-    /// All three in one matrix; with [`Projections::Fused`] only.
+    /// All three in one matrix; with [`Projections::Fused`] and [`Projections::FusedByHead`] only.
     pub qkv: &'static str,
-    /// The norm of each query head.
+    /// The norm of queries.
     pub q_norm: &'static str,
-    /// The norm of each key head.
+    /// The norm of keys.
     pub k_norm: &'static str,
     /// The output projection of attention.
     pub out: &'static str,
     /// The activated half of a gated feed-forward.
     pub gate: &'static str,
-    /// The other half.
+    /// The other half; the first matrix of a feed-forward without a gate.
     pub up: &'static str,
     /// Both halves in one matrix, gate rows first; with [`Gate::Fused`] only.
     pub gate_up: &'static str,
@@ -79,8 +85,11 @@ impl Names {
     pub fn llama(prefix: impl Into<String>) -> Self {
         Names {
             prefix: prefix.into(),
+            embedding: "embed_tokens",
+            positions: "",
             layers: "layers",
             final_norm: "norm",
+            head: "lm_head",
             attention_norm: "input_layernorm",
             attention_post_norm: "post_attention_layernorm",
             feed_forward_norm: "post_attention_layernorm",
@@ -112,6 +121,8 @@ pub struct Embedding {
     pub tensor: String,
     /// Each row is multiplied by this; 1 does nothing.
     pub scale: f32,
+    /// How many learned positions there are, whose rows are added; `None` where there are none.
+    pub positions: Option<u32>,
 }
 
 /// A normalisation over the last dimension.
@@ -124,6 +135,13 @@ pub enum Norm {
         /// 1 where the file holds the gain minus 1, else 0.
         offset: f32,
     },
+    /// `(x − mean(x)) / √(variance(x) + eps) · weight + bias`.
+    Layer {
+        /// Added to the variance.
+        eps: f32,
+        /// Whether there is a bias.
+        bias: bool,
+    },
 }
 
 /// Where the norms of a layer stand, and how its branches join.
@@ -133,6 +151,12 @@ pub enum NormPlaces {
     Before,
     /// `h + norm(attention(norm(h)))`, then `h + norm(feed_forward(norm(h)))`.
     Around,
+    /// `h + norm(attention(h))`, then `h + norm(feed_forward(h))`.
+    After,
+    /// `h + attention(norm(h)) + feed_forward(norm(h))`, with one norm for both branches.
+    Parallel,
+    /// The same with a norm for each branch.
+    ParallelNorms,
 }
 
 /// The attention of a layer.
@@ -154,6 +178,8 @@ pub struct Attention {
     pub head_norm: HeadNorm,
     /// Scores are multiplied by this; `None` for `1/√head_dim`.
     pub scale: Option<f32>,
+    /// Whether scores of layer `n`, counted from 0, are divided by `n + 1` too.
+    pub scale_by_depth: bool,
     /// Scores become `c · tanh(score / c)`.
     pub softcap: Option<f32>,
     /// Whether a query sees no key after itself. Without it the graph keeps no cache: all tokens
@@ -168,6 +194,9 @@ pub enum Projections {
     Separate,
     /// One matrix: rows of all queries, then keys, then values.
     Fused,
+    /// One matrix: for each head the rows of its query, its key and its value. There are as many key/value heads as
+    /// query heads.
+    FusedByHead,
 }
 
 /// The norm of queries and keys, before the rotation.
@@ -175,8 +204,14 @@ pub enum Projections {
 pub enum HeadNorm {
     /// None.
     Off,
-    /// Over each head; one gain of `head_dim` for all heads.
+    /// Over each head; one weight of `head_dim` for all heads.
     PerHead,
+    /// Over all heads together; one weight of `heads · head_dim`.
+    Projection,
+    /// Over each head; one weight `[heads, head_dim]`, a row for each, and no bias.
+    RowPerHead,
+    /// The same, with each row a tensor of its own: `norms.{head}` under the name of the norm.
+    TensorPerHead,
 }
 
 /// The feed-forward of a layer.
@@ -199,6 +234,8 @@ pub enum Gate {
     Separate,
     /// The same, with `gate` and `up` as the two halves of one matrix.
     Fused,
+    /// `down(act(up(x)))`.
+    Off,
 }
 
 /// An activation.
@@ -264,6 +301,8 @@ pub struct Layer {
 pub struct Head {
     /// The matrix, `[vocab, hidden]`; the embedding's where they are tied.
     pub tensor: String,
+    /// A bias, `[vocab]`.
+    pub bias: Option<String>,
     /// Logits are multiplied by this; 1 does nothing.
     pub scale: f32,
     /// Logits become `c · tanh(logit / c)`.

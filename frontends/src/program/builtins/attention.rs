@@ -2,7 +2,7 @@
 
 use super::{Args, Builtin};
 use crate::families;
-use crate::families::decoder::{self, DecoderSpec, HeadNorm};
+use crate::families::decoder::{self, DecoderSpec, Gate, HeadNorm, Norm, NormPlaces, Projections};
 use crate::program::ast::Span;
 use crate::program::build::is_float;
 use crate::program::codes::Code;
@@ -88,6 +88,15 @@ impl Evaluator<'_> {
         Ok(spec)
     }
 
+    /// The decoder that the config describes, for functions that compute its parts by their roles.
+    pub(crate) fn decoder_roles(&mut self, span: Span) -> Eval<Arc<DecoderSpec>> {
+        let spec = self.decoder_spec(span)?;
+        match without_role(&spec) {
+            Some(what) => Err(no_role(&spec, what, span).into()),
+            None => Ok(spec),
+        }
+    }
+
     /// The attention that the config describes; `layer` where the caller knows it, else from the name of q's
     /// projection.
     pub(crate) fn flash_attention(
@@ -120,13 +129,13 @@ impl Evaluator<'_> {
             }
         };
         let (q_name, k_name) = (self.projection_of(q, false), self.projection_of(k, false));
-        let q_gain = self.head_gain(&spec, q_name.as_deref(), "q", span)?;
-        let k_gain = self.head_gain(&spec, k_name.as_deref(), "k", span)?;
+        let q_norm = self.head_norm(&spec, q_name.as_deref(), "q", span)?;
+        let k_norm = self.head_norm(&spec, k_name.as_deref(), "k", span)?;
         let before = self.build(span)?.graph.node_bound();
         let graph = &mut self.build(span)?.graph;
         let mut work = || {
-            let q = decoder::turn_heads(graph, &spec, layer, q, count.heads, q_gain, "q")?;
-            let k = decoder::turn_heads(graph, &spec, layer, k, count.kv_heads, k_gain, "k")?;
+            let q = decoder::turn_heads(graph, &spec, layer, q, count.heads, q_norm, "q")?;
+            let k = decoder::turn_heads(graph, &spec, layer, k, count.kv_heads, k_norm, "k")?;
             decoder::attend(graph, &spec, layer, [q, k, v])
         };
         let result = work();
@@ -170,15 +179,27 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The gain of the norm of query or key heads, where there is one beside the projection.
-    fn head_gain(
+    /// ε and gain of the norm of query or key heads, where there is one beside the projection.
+    fn head_norm(
         &mut self,
         spec: &DecoderSpec,
         projection: Option<&str>,
         what: &str,
         span: Span,
-    ) -> Eval<Option<Node>> {
+    ) -> Eval<Option<(f32, Node)>> {
         let Some(projection) = projection else { return Ok(None) };
+        let eps = match (spec.attention.head_norm, spec.norm) {
+            (HeadNorm::Off | HeadNorm::PerHead, Norm::Rms { eps, .. }) => Some(eps),
+            _ => None,
+        };
+        let other = || {
+            let message = format!("no function computes the norm of query and key heads of `{}`", spec.model_type);
+            let d = Diagnostic::new(Code::FamilyConfig, span, message).label("needs it");
+            d.help("write the norms of q and k into the program, before this call")
+        };
+        if eps.is_none() && spec.attention.head_norm != HeadNorm::Off {
+            return Err(other().into());
+        }
         let of = projection.strip_suffix(".weight").unwrap_or(projection);
         let Some((parent, _)) = of.rsplit_once('.') else { return Ok(None) };
         let name = format!("{parent}.{what}_norm.weight");
@@ -189,11 +210,46 @@ impl Evaluator<'_> {
         if !known {
             return Ok(None);
         }
+        let Some(eps) = eps else { return Err(other().into()) };
         let weight = self.weight(&name, Some(&[i64::from(spec.attention.head_dim)]), span)?;
         let graph = &mut self.build(span)?.graph;
         let gain = decoder::gain(graph, spec, weight);
-        gain.map(Some).map_err(|error| self.rule(error, &[weight], span))
+        gain.map(|gain| Some((eps, gain))).map_err(|error| self.rule(error, &[weight], span))
     }
+}
+
+/// The error where a decoder has something that the functions for its roles do not compute.
+pub(super) fn no_role(spec: &DecoderSpec, what: &str, span: Span) -> Diagnostic {
+    let message = format!("a decoder of type `{}` has {what}, which this language has no role for", spec.model_type);
+    let d = Diagnostic::new(Code::FamilyConfig, span, message).label("a part of that decoder");
+    d.help("such a model runs without a program; or write its parts by the names of their weights")
+}
+
+/// What of a decoder the functions for its roles do not compute.
+fn without_role(spec: &DecoderSpec) -> Option<&'static str> {
+    if let Norm::Layer { .. } = spec.norm {
+        return Some("layer norms");
+    }
+    match spec.places {
+        NormPlaces::Before | NormPlaces::Around => {}
+        NormPlaces::After => return Some("norms after its branches alone"),
+        NormPlaces::Parallel | NormPlaces::ParallelNorms => return Some("attention and feed-forward side by side"),
+    }
+    match spec.attention.head_norm {
+        HeadNorm::Off | HeadNorm::PerHead => {}
+        HeadNorm::Projection => return Some("a norm over all heads together"),
+        HeadNorm::RowPerHead | HeadNorm::TensorPerHead => return Some("norms of a weight for each head"),
+    }
+    if spec.attention.projections == Projections::FusedByHead {
+        return Some("queries, keys and values in one matrix, head by head");
+    }
+    if spec.feed_forward.gate == Gate::Off {
+        return Some("a feed-forward without a gate");
+    }
+    if spec.embedding.positions.is_some() {
+        return Some("learned positions");
+    }
+    spec.head.bias.as_ref().map(|_| "a head with a bias")
 }
 
 /// The number in the name of a tensor of a layer.

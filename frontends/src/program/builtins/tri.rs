@@ -4,9 +4,9 @@
 //! they come from: the norm of a residual stream remembers the stream, and a matrix product waits until attention
 //! takes it. What the roles mean (names, norms around branches, multipliers) is the decoder that the config describes.
 
-use super::attention::HeadCount;
+use super::attention::{HeadCount, no_role};
 use super::{Args, Builtin};
-use crate::families::decoder::{self, Activation, DecoderSpec, NormPlaces};
+use crate::families::decoder::{self, Activation, DecoderSpec, Norm, NormPlaces};
 use crate::program::ast::{Language, Pattern, PatternKind, Span};
 use crate::program::codes::Code;
 use crate::program::diagnostic::Diagnostic;
@@ -220,7 +220,7 @@ impl Evaluator<'_> {
             );
             return Err(d.help(format!("make the {} by `tensor.matvec(h, layer, out, in)`", role_name(role))).into());
         };
-        let spec = self.decoder_spec(at)?;
+        let spec = self.decoder_roles(at)?;
         let build = self.build(at)?;
         let pending = build.roles.pending[*number].clone();
         match pending.role {
@@ -274,12 +274,10 @@ impl Evaluator<'_> {
     ) -> Eval<Node> {
         let width = self.width(x, span)?;
         let weight = self.weight(&format!("{name}.weight"), Some(&[width]), span)?;
+        let Norm::Rms { eps: own, .. } = spec.norm else { return Err(no_role(spec, "layer norms", span).into()) };
         self.parts(&[x, weight], span, |graph| {
             let gain = decoder::gain(graph, spec, weight)?;
-            match eps {
-                Some(eps) => graph.op(Op::RmsNorm { eps: eps.into() }, &[x, gain]),
-                None => decoder::norm(graph, spec, x, gain),
-            }
+            graph.op(Op::RmsNorm { eps: eps.unwrap_or(own).into() }, &[x, gain])
         })
     }
 
@@ -293,8 +291,10 @@ impl Evaluator<'_> {
         span: Span,
     ) -> Eval<Node> {
         let branch = match spec.places {
-            NormPlaces::Around => self.norm_by_name(spec, branch, &spec.names.in_layer(layer, norm), None, span)?,
-            NormPlaces::Before => branch,
+            NormPlaces::Around | NormPlaces::After => {
+                self.norm_by_name(spec, branch, &spec.names.in_layer(layer, norm), None, span)?
+            }
+            NormPlaces::Before | NormPlaces::Parallel | NormPlaces::ParallelNorms => branch,
         };
         self.parts(&[branch], span, |graph| decoder::scaled(graph, branch, spec.residual_scale))
     }
@@ -329,7 +329,7 @@ fn role_name(role: &str) -> &'static str {
 fn embed(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let ids = a.tensor(e, 0)?;
     let (hidden, vocab) = (i64::from(a.count(e, 2)?), i64::from(a.count(e, 3)?));
-    let spec = e.decoder_spec(a.span)?;
+    let spec = e.decoder_roles(a.span)?;
     let table = e.weight(&spec.embedding.tensor, Some(&[vocab, hidden]), a.span)?;
     let rows = e.op(Op::TokenEmbed, &[ids, table], a.span)?;
     Ok(Value::Tensor(e.parts(&[rows], a.span, |graph| decoder::scaled(graph, rows, spec.embedding.scale))?))
@@ -349,7 +349,7 @@ fn rmsnorm(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let h = a.tensor(e, 0)?;
     check_width(e, a, 2, h)?;
     let eps = a.epsilon(e, 3, 1e-6)?;
-    let spec = e.decoder_spec(a.span)?;
+    let spec = e.decoder_roles(a.span)?;
     let roles = &mut e.build(a.span)?.roles;
     let name = match roles.layers.last_mut() {
         Some(layer) => {
@@ -405,7 +405,7 @@ fn flash_attention(e: &mut Evaluator<'_>, a: &Args) -> Eval {
             .help("give the same layer to the three `tensor.matvec` whose results meet here")
             .into());
     }
-    let spec = e.decoder_spec(a.span)?;
+    let spec = e.decoder_roles(a.span)?;
     let mixed = e.flash_attention([q, k, v], count, Some(layer), a.span)?;
     let name = format!("{}.weight", spec.names.in_layer(layer, spec.names.out));
     let y = e.matmul_by_name(mixed, &name, spec.hidden.into(), true, a.span, a.span)?;
@@ -423,7 +423,7 @@ fn swiglu(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let h = a.tensor(e, 0)?;
     let layer = usize::try_from(a.int(e, 1)?).map_err(|_| a.wrong(1, "a layer is counted from 0"))?;
     let (inner, hidden) = (i64::from(a.count(e, 2)?), i64::from(a.count(e, 3)?));
-    let spec = e.decoder_spec(a.span)?;
+    let spec = e.decoder_roles(a.span)?;
     let name = |part: &str| format!("{}.weight", spec.names.in_layer(layer, part));
     let gate = e.matmul_by_name(h, &name(spec.names.gate), inner, true, a.span, a.span)?;
     let up = e.matmul_by_name(h, &name(spec.names.up), inner, true, a.span, a.span)?;
@@ -438,7 +438,7 @@ fn swiglu(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 fn linear(e: &mut Evaluator<'_>, a: &Args) -> Eval {
     let mut h = a.tensor(e, 0)?;
     let (vocab, hidden) = (i64::from(a.count(e, 1)?), i64::from(a.count(e, 2)?));
-    let spec = e.decoder_spec(a.span)?;
+    let spec = e.decoder_roles(a.span)?;
     if !e.build(a.span)?.roles.final_norm {
         let name = format!("{}{}", spec.names.prefix, spec.names.final_norm);
         h = e.norm_by_name(&spec, h, &name, None, a.span)?;

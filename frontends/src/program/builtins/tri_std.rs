@@ -1,7 +1,7 @@
 //! The rest of `.tri`'s standard library: names that other programs use for the same roles, functions that compute
 //! what they say, weights by name, and the whole decoder that the config describes.
 
-use super::attention::HeadCount;
+use super::attention::{HeadCount, no_role};
 use super::{Args, Builtin, Owner, tri};
 use crate::families::decoder::{self, DecoderSpec, Gate, Projections};
 use crate::program::codes::Code;
@@ -166,7 +166,7 @@ fn linear_named(e: &mut Evaluator<'_>, a: &Args) -> Eval {
 
 /// Ids to logits, as the family of the config builds it.
 fn whole_decoder(e: &mut Evaluator<'_>, ids: Node, a: &Args) -> Eval<Node> {
-    let (spec, span) = (e.decoder_spec(a.span)?, a.span);
+    let (spec, span) = (e.decoder_roles(a.span)?, a.span);
     let attention = &spec.attention;
     let (wide, kv_wide) = (attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim);
     let count = HeadCount { heads: attention.heads, kv_heads: attention.kv_heads, head_dim: attention.head_dim };
@@ -189,6 +189,7 @@ fn whole_decoder(e: &mut Evaluator<'_>, ids: Node, a: &Args) -> Eval<Node> {
                 let parts = e.ops(Op::Split { axis: 1, sizes: vec![wide, kv_wide, kv_wide] }, &[all], span)?;
                 [parts[0], parts[1], parts[2]]
             }
+            Projections::FusedByHead => return Err(no_role(&spec, "q, k and v head by head", span).into()),
         };
         let mixed = e.flash_attention(qkv, count, Some(layer), span)?;
         let y = product(e, mixed, &part(names.out), spec.hidden, a)?;
@@ -213,6 +214,7 @@ fn feed_forward(e: &mut Evaluator<'_>, spec: &DecoderSpec, x: Node, layer: usize
             let parts = e.ops(Op::Split { axis: 1, sizes: vec![f.width, f.width] }, &[both], span)?;
             (parts[0], parts[1])
         }
+        Gate::Off => return Err(no_role(spec, "a feed-forward without a gate", span).into()),
     };
     let y = e.parts(&[gate, up], span, |graph| decoder::gated(graph, gate, up, f.activation))?;
     let down = product(e, y, &part(names.down), spec.hidden, a)?;
