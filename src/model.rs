@@ -109,7 +109,8 @@ impl Model {
         }
         let mut program = options.program;
         program.packed_cache = library::packed_cache(program.packed_cache)?;
-        if program.context.is_none() {
+        // Many texts in one call may have more tokens together than one text may have positions.
+        if program.context.is_none() && graph.graph().input_named("starts").is_none() {
             program.context = context(&file)?;
         }
         let compiled = module.map(|module| Compiled::new(&file, module));

@@ -196,3 +196,13 @@ pub fn rotary_projection(name: &str) -> Option<bool> {
     }
 }
 
+/// A name as libraries write it today: old files call the weight and the bias of a norm `LayerNorm.gamma` and
+/// `LayerNorm.beta`.
+pub fn current_name(name: &str) -> String {
+    for (old, new) in [("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")] {
+        if let Some(before) = name.strip_suffix(old) {
+            return format!("{before}{new}");
+        }
+    }
+    name.to_owned()
+}

@@ -6,6 +6,7 @@
 //! result and is not read is an error, not a surprise in the output.
 
 pub mod decoder;
+pub mod encoder;
 mod error;
 pub mod parts;
 pub mod seq2seq;
@@ -19,6 +20,7 @@ pub use shapes::{TensorShapes, dtype_of};
 use crate::nearest::nearest;
 use crate::program::module::Driver;
 use decoder::{DecoderSpec, cohere, gemma, gpt_neox, gpt2, llama, olmo2, phi, stablelm, starcoder2};
+use encoder::{bert, deberta, modern};
 use parts::Parts;
 use seq2seq::{bart, t5, whisper};
 use std::collections::HashSet;
@@ -52,7 +54,8 @@ impl Family {
 
 /// Builds the graph of a config whose tensors have these shapes.
 ///
-/// The graph maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`).
+/// The graph of a decoder maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`); [`encoder`] says what that of an
+/// encoder does.
 ///
 /// # Errors
 /// An unknown type; a setting that is wrong, not supported or not read; tensors that are missing or
@@ -192,7 +195,29 @@ enum Reader {
 /// Every type.
 const TYPES: &[FamilyType] = &[
     FamilyType { name: "bart", aliases: &[], tied: true, reader: Reader::Other(bart::bart), ignored: &[] },
+    FamilyType { name: "bert", aliases: &[], tied: true, reader: Reader::Other(bert::bert), ignored: encoder::IGNORED },
     FamilyType { name: "cohere", aliases: &[], tied: true, reader: Reader::Decoder(cohere::cohere), ignored: &[] },
+    FamilyType {
+        name: "deberta-v2",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(deberta::deberta_v2),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "distilbert",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bert::distilbert),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "electra",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bert::electra),
+        ignored: encoder::IGNORED,
+    },
     FamilyType {
         name: "gemma",
         aliases: &[],
@@ -235,7 +260,28 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::mistral),
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
     },
+    FamilyType {
+        name: "modernbert",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(modern::modernbert),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "mpnet",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bert::mpnet),
+        ignored: encoder::IGNORED,
+    },
     FamilyType { name: "mt5", aliases: &[], tied: false, reader: Reader::Other(t5::mt5), ignored: &[] },
+    FamilyType {
+        name: "nomic_bert",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(modern::nomic_bert),
+        ignored: encoder::IGNORED,
+    },
     FamilyType { name: "olmo2", aliases: &[], tied: false, reader: Reader::Decoder(olmo2::olmo2), ignored: &[] },
     FamilyType { name: "phi", aliases: &[], tied: false, reader: Reader::Decoder(phi::phi), ignored: &[] },
     FamilyType { name: "phi3", aliases: &[], tied: false, reader: Reader::Decoder(llama::phi3), ignored: &[] },
@@ -247,6 +293,13 @@ const TYPES: &[FamilyType] = &[
         ignored: &["use_mrope"],
     },
     FamilyType { name: "qwen3", aliases: &[], tied: false, reader: Reader::Decoder(llama::qwen3), ignored: &[] },
+    FamilyType {
+        name: "roberta",
+        aliases: &["xlm-roberta"],
+        tied: true,
+        reader: Reader::Other(bert::roberta),
+        ignored: encoder::IGNORED,
+    },
     FamilyType {
         name: "smollm3",
         aliases: &[],
@@ -289,7 +342,7 @@ fn read<'a>(
     Ok((described, settings))
 }
 
-/// Tensors without a reader, apart from stored buffers that carry nothing; and those of them that are
+/// Tensors without a reader, apart from stored buffers that carry nothing and from `spare`; and those of them that are
 /// the bias of a weight which is read. The sibling scale of a ternary tensor is read along with it.
 fn unread<'a>(
     graphs: impl Iterator<Item = &'a Graph>,
@@ -304,6 +357,7 @@ fn unread<'a>(
     };
     let mut names = tensors.names();
     names.retain(|n| !read.contains(n.as_str()) && !is_scale(n) && !empty.iter().any(|end| n.ends_with(end)));
+    names.retain(|n| !spare.contains(n));
     let is_idle =
         |n: &&String| n.strip_suffix(".bias").is_some_and(|map| read.contains(format!("{map}.weight").as_str()));
     let idle = names.iter().filter(is_idle).cloned().collect();

@@ -54,18 +54,23 @@ pub const TYPES: [TypeSpec; 17] = [
 ];
 
 /// Types whose settings are taken over as they are.
-pub const VERBATIM: [TypeSpec; 18] = [
+pub const VERBATIM: [TypeSpec; 23] = [
     verbatim("audio-spectrogram-transformer"),
     verbatim("bart"),
     verbatim("bert"),
+    verbatim("deberta-v2"),
     verbatim("deit"),
     verbatim("dinov2"),
     verbatim("distilbert"),
+    verbatim("electra"),
     verbatim("llava"),
     verbatim("m2m_100"),
     verbatim("marian"),
     verbatim("mbart"),
     verbatim("mt5"),
+    verbatim("modernbert"),
+    verbatim("mpnet"),
+    verbatim("nomic_bert"),
     verbatim("resnet"),
     verbatim("roberta"),
     verbatim("t5"),

@@ -190,7 +190,7 @@ impl Builder<'_> {
         let (gate, up) = match f.gate {
             Gate::Off => {
                 let up = self.parts.linear(x, &part(names.up), [f.width, hidden], f.bias, says("up"))?;
-                let y = self.parts.op(operation(f.activation), &[up], says("active"))?;
+                let y = self.parts.op(f.activation.op(), &[up], says("active"))?;
                 return self.parts.linear(y, &part(names.down), [hidden, f.width], f.bias, says("ffn_out"));
             }
             Gate::Separate => (
