@@ -103,7 +103,9 @@ impl Model {
         }
         let mut program = options.program;
         program.packed_cache = library::packed_cache(program.packed_cache)?;
-        if program.context.is_none() {
+        // Texts that share a call each have the whole context; whoever calls cuts them to it.
+        let of_texts = graph.graph().input_named("starts").is_some();
+        if program.context.is_none() && !of_texts {
             program.context = context(&file)?;
         }
         let compiled = module.map(|module| Compiled::new(&file, module, program)).transpose()?;
@@ -205,6 +207,13 @@ impl Model {
     /// # Errors
     /// A graph that does not, with what it takes instead.
     pub fn takes_text(&self) -> Result<()> {
+        if let Some(task) = self.text_task() {
+            return Err(Error::Usage(format!(
+                "{}: gives {}, so it continues no text; give it whole texts (`tallow run MODEL --text TEXT`)",
+                self.inner.file.label(),
+                task.name()
+            )));
+        }
         let plan = self.inner.program.plan();
         let lacks = match plan.inputs.iter().any(|i| i.name == "input_ids") {
             false => "takes no `input_ids`",
@@ -381,7 +390,7 @@ fn bytes(text: &str) -> Result<Tensor> {
     tensor(text.bytes().map(i64::from).collect(), text.len())
 }
 
-fn tensor(values: Vec<i64>, count: usize) -> Result<Tensor> {
+pub(crate) fn tensor(values: Vec<i64>, count: usize) -> Result<Tensor> {
     let made = Tensor::from_vec(values, count, &tallow_executor::Device::Cpu);
     Ok(made.map_err(tallow_executor::ExecutorError::from)?)
 }

@@ -27,6 +27,7 @@ mod open;
 pub mod program;
 pub mod report;
 pub mod safetensors;
+mod sentences;
 pub mod source;
 pub mod tokenizer;
 
