@@ -103,9 +103,8 @@ impl Model {
         }
         let mut program = options.program;
         program.packed_cache = library::packed_cache(program.packed_cache)?;
-        // Texts that share a call each have the whole context; whoever calls cuts them to it.
-        let of_texts = graph.graph().input_named("starts").is_some();
-        if program.context.is_none() && !of_texts {
+        // Many texts in one call may have more tokens together than one text may have positions.
+        if program.context.is_none() && graph.graph().input_named("starts").is_none() {
             program.context = context(&file)?;
         }
         let compiled = module.map(|module| Compiled::new(&file, module, program)).transpose()?;

@@ -1,5 +1,6 @@
-//! Models of types that no family knows, from a Hugging Face folder to an answer: import writes the program of the
-//! library into the file, and the program is what runs. The folders are made from the cases in `tests/programs`.
+//! Models that a program of the library computes, from a Hugging Face folder to an answer: import writes the program into
+//! the file where no family knows the type, and the program is what runs. The folders are made from the cases in
+//! `tests/programs`.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
 
@@ -11,7 +12,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use tallow::compiled::Answer;
 use tallow::executor::load_safetensors;
-use tallow::{Engine, GenerateOptions, Model, Tensor};
+use tallow::format::ProgramFormat;
+use tallow::import::{GivenProgram, ImportOptions};
+use tallow::{Engine, GenerateOptions, Model, ModelOptions, PackedCache, Tensor};
 
 /// A folder as the model's own library would save it.
 fn saved(case: &str, into: &Path) {
@@ -60,8 +63,27 @@ fn input(parameter: &str) -> String {
 
 fn imported(name: &str, into: &Path) -> Model {
     saved(name, into);
+    if name.starts_with("encoder-") {
+        return with_program(name, "encoder.rs", into);
+    }
     let path = common::import(into, into, "u32");
     common::open(&path, Engine::Cpu, 2, 512)
+}
+
+/// The model of a case with a program of the library that import does not write by itself, since there is a family.
+fn with_program(case: &str, program: &str, into: &Path) -> Model {
+    let given = GivenProgram {
+        format: ProgramFormat::Rs,
+        source: std::fs::read_to_string(folder("programs").join(program)).unwrap(),
+        label: program.to_owned(),
+        config: std::fs::read_to_string(folder("tests/programs").join(case).join("config.toml")).unwrap(),
+    };
+    let options = ImportOptions { encoding: "u32".parse().unwrap(), ..ImportOptions::default() };
+    let out = into.join("model.model");
+    tallow::import::import_with_program(&into.join("model.safetensors"), &given, &out, &options, &mut ()).unwrap();
+    let mut options = ModelOptions { path: tallow::Path::Program, ..ModelOptions::default() };
+    options.program.packed_cache = PackedCache::Off;
+    Model::open_with(&out, &options).unwrap()
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{} threads: {:.0} G multiply-adds per second in registers", team.threads(), peak / 1e9);
         for (name, heads, kv_heads, head_dim, window) in MODELS {
             let scale = 1.0 / (head_dim as f32).sqrt();
-            let spec = AttentionSpec { heads, kv_heads, head_dim, causal: true, window, scale, softcap: None };
+            let spec =
+                AttentionSpec { heads, kv_heads, head_dim, causal: true, window, scale, softcap: None, reach: None };
             for encoding in [KvEncoding::F32, KvEncoding::F16, KvEncoding::Q8] {
                 for (s, t) in [(512, 512), (512, 2048), (64, 64), (1, 128), (1, 2048)] {
                     let line = format!("{name}, {encoding:?}, S = {s}, T = {t}");

@@ -143,8 +143,16 @@ fn computed(m: usize, n: usize, k: usize, team: &Team) -> Result<(), KernelError
 }
 
 fn attend(s: usize, t: usize, team: &Team) -> Result<(), KernelError> {
-    let spec =
-        AttentionSpec { heads: 14, kv_heads: 2, head_dim: 64, causal: true, window: None, scale: 0.125, softcap: None };
+    let spec = AttentionSpec {
+        heads: 14,
+        kv_heads: 2,
+        head_dim: 64,
+        causal: true,
+        window: None,
+        scale: 0.125,
+        softcap: None,
+        reach: None,
+    };
     let q = numbers(s * 14 * 64);
     let k: Vec<half::f16> = numbers(t * 2 * 64).into_iter().map(half::f16::from_f32).collect();
     let mut out = vec![0.0; q.len()];

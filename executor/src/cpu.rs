@@ -10,9 +10,9 @@ use crate::error::{ExecutorError, Result};
 use crate::interpreter::attention::numbers;
 use crate::interpreter::layout::{ids_of, operand};
 use crate::interpreter::limits::{self, elements};
-use crate::interpreter::{Frame, rope as positions};
+use crate::interpreter::{Frame, rope as positions, segments};
 use crate::kernels::activation::{Activation, activate, gated};
-use crate::kernels::attention::attend;
+use crate::kernels::attention::{attend, attend_segments};
 use crate::kernels::packed::Packed;
 use crate::kernels::{
     self, AttentionMask, AttentionSpec, KernelError, KvData, KvLayout, KvRows, RopeLayout, Team, gather_rows,
@@ -82,6 +82,12 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
             | Op::SdpaCross { .. },
             [Val::Tensor(q), k, v, mask @ ..],
         ) if is_f32(q) => run.attention(q, [k, v], mask.first(), frame),
+        (Op::SegmentAttention { .. }, [Val::Tensor(q), k, v, segments, bias @ ..]) if is_f32(q) => {
+            let operands = [k, v, segments].map(|x| x.tensor(frame.caches));
+            let [k, v, segments] = operands;
+            let bias = bias.first().map(|b| b.tensor(frame.caches)).transpose()?;
+            run.segments(q, [&k?, &v?, &segments?], bias.as_ref())
+        }
         _ => Ok(None),
     }
 }
@@ -137,6 +143,7 @@ pub(crate) fn spec(op: &Op) -> Option<AttentionSpec> {
         head_dim: n.head_dim,
         causal: n.causal,
         window: (n.window > 0).then_some(n.window),
+        reach: (n.reach > 0).then_some(n.reach),
         scale: n.scale,
         softcap: (n.softcap > 0.0).then_some(n.softcap),
     })
@@ -256,6 +263,19 @@ impl Run<'_> {
                 }
             }
         };
+        Ok(Some(vec![Val::Tensor(y)]))
+    }
+
+    /// Attention inside segments of q, k and v in the wide form.
+    fn segments(&self, q: &Tensor, [k, v, segments]: [&Tensor; 3], bias: Option<&Tensor>) -> Outcome {
+        let Some(spec) = spec(&self.step.op) else { return Ok(None) };
+        let segments = segments::of_numbers(self.step, segments)?;
+        let s = q.dim(0)?;
+        let bias = bias.map(|b| self.mask(b, spec.heads, s, s)).transpose()?;
+        let bias = bias.as_ref().map(|(values, per_head)| AttentionMask { values, per_head: *per_head });
+        let y = self.map(q, |q, out| {
+            with_slice(k, |k| with_slice(v, |v| attend_segments(&spec, q, k, v, &segments, bias, out, self.team)))?
+        })?;
         Ok(Some(vec![Val::Tensor(y)]))
     }
 

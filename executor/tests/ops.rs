@@ -41,6 +41,8 @@ const CHECK_DATA: &[&str] = &[
     "LogMel",
     "Quantize",
     "Div",
+    "SegmentAttention",
+    "SegmentReduce",
 ];
 
 struct NoWeights;

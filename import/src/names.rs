@@ -146,6 +146,17 @@ pub fn usual_name(name: &str) -> String {
     if bare { format!("model.{name}") } else { name.to_owned() }
 }
 
+/// A name as libraries write it today: old files call the weight and the bias of a norm `LayerNorm.gamma` and
+/// `LayerNorm.beta`.
+pub fn current_name(name: &str) -> String {
+    for (old, new) in [("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")] {
+        if let Some(before) = name.strip_suffix(old) {
+            return format!("{before}{new}");
+        }
+    }
+    name.to_owned()
+}
+
 /// True for tensors of a picture or sound tower, which the text part does without.
 pub fn is_other_tower(name: &str) -> bool {
     let name = name.strip_prefix("model.").unwrap_or(name);

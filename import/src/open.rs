@@ -156,8 +156,8 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                     reason: reason.to_owned(),
                 });
             };
-            // Programs call tensors what their files do.
-            let name = if verbatim { tensor.name.clone() } else { names::usual_name(&tensor.name) };
+            // Programs call tensors what their files do, but for what old files call the parameters of a norm.
+            let name = if verbatim { names::current_name(&tensor.name) } else { names::usual_name(&tensor.name) };
             let Some(ty) = tensor.dtype.float() else {
                 leave_out("a buffer of integers or truth values");
                 continue;

@@ -33,7 +33,7 @@ library! {
     "detector.rs" Rs &[];
     "dit.rs" Rs &[];
     "dit_video.rs" Rs &[];
-    "encoder.rs" Rs &["bert", "distilbert", "roberta", "xlm-roberta"];
+    "encoder.rs" Rs &[];
     "fasttext.rs" Rs &[];
     "gemma.rs" Rs &["gemma", "gemma3"];
     "resnet.rs" Rs &["resnet"];

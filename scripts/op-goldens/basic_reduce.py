@@ -160,4 +160,35 @@ fault("Reduce", "sum_past_bytes", {"how": "sum", "axes": "[]", "keep": "false"},
 past = torch.tensor([200, 100], dtype=torch.uint8)
 fault("CumSum", "past_bytes", {"axis": "0"}, {"x": past}, "the result 300 does not fit in u8")
 
+# Rows of segments.
+COMBINE = {
+    "sum": lambda x: x.sum(0),
+    "mean": lambda x: x.mean(0),
+    "max": lambda x: x.amax(0),
+    "min": lambda x: x.amin(0),
+    "prod": lambda x: x.prod(0),
+}
+
+
+def segments(name, how, x, starts, kinds=("ordinary",)):
+    ends = [*starts[1:], x.shape[0]]
+    rows = [COMBINE[how](x[a:b]) for a, b in zip(starts, ends)]
+    result = torch.stack(rows) if rows else x[:0]
+    case("SegmentReduce", name, {"how": how}, {"x": x, "starts": i(*starts)}, result, kinds=kinds)
+
+
+for how in COMBINE:
+    segments(how, how, rand(7, 4), [0, 2, 6])
+segments("size_one", "mean", rand(1, 1), [0], ["size_one"])
+segments("odd", "mean", rand(5, 3, 7), [0, 1], ["odd"])
+segments("vector", "max", rand(5), [0, 3])
+segments("none", "max", rand(0, 3), [], ["extreme"])
+segments("infinite", "max", f(-INF, 1.0, NAN, 2.0)[:, None], [0, 2, 3], ["extreme"])
+bad("SegmentReduce", {"how": "mean"}, ["i64[S, 4]", "i64[B]"], "x has the type i64")
+bad("SegmentReduce", {"how": "mean"}, ["f32[]", "i64[B]"], "x is a scalar")
+bad("SegmentReduce", {"how": "mean"}, ["f32[S, 4]", "f32[B]"], "starts has the type f32")
+bad("SegmentReduce", {"how": "mean"}, ["f32[S, 4]", "i64[B, 1]"], "starts has shape [B, 1]")
+for name, starts in [("late", [1, 2]), ("falling", [0, 3, 2]), ("empty", [0, 0]), ("past", [0, 4])]:
+    fault("SegmentReduce", name, {"how": "sum"}, {"x": rand(4, 2), "starts": i(*starts)}, f"starts is {starts}, expected 0")
+
 write()

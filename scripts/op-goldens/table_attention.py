@@ -3,7 +3,7 @@
 import math
 
 import torch
-from common import bad, case, rand, write
+from common import bad, case, fault, rand, write
 
 # Scores are sums over the head, results sums over the keys: no more than 16 of either here.
 TOLERANCE = 4e-6
@@ -155,5 +155,63 @@ bad("Attention", attention(4, 4, 4, True, softcap=-1.0), three, "softcap is -1")
 bad("Attention", attention(4, 4, 4, False, 2), three, "needs causal = true")
 bad("Attention", attention(4, 4, 4, True), ["f32[S, 16]", "f32[S, 15]", "f32[S, 16]"], "k has shape [S, 15]")
 bad("Attention", attention(4, 4, 4, True), ["f32[S, 16]", "f32[S, 16]", "u8[S, 16]"], "v has the type u8")
+
+
+# SegmentAttention: each segment by itself, with its part of the bias.
+def segmented(heads, kv_heads, dim, window=0, scale=0.5, softcap=0.0):
+    numbers = {"heads": heads, "kv_heads": kv_heads, "head_dim": dim, "window": window, "scale": scale, "softcap": softcap}
+    return {name: str(value) for name, value in numbers.items()}
+
+
+def segments(name, heads, kv_heads, dim, lengths, bias=None, kinds=("ordinary",), numbers=None, **rules):
+    s = sum(lengths)
+    q = rand(1, heads, s, dim, seed=1)
+    k, v = rand(1, kv_heads, s, dim, seed=2), rand(1, kv_heads, s, dim, seed=3)
+    full = None if bias is None else bias.expand(heads, s, s)
+    window, parts, start = rules.get("window", 0), [], 0
+    for length in lengths:
+        own = slice(start, start + length)
+        near = (torch.arange(length)[:, None] - torch.arange(length)[None, :]).abs() <= (window or length)
+        mask = torch.zeros(heads, length, length).double() if full is None else full[:, own, own]
+        mask = mask.masked_fill(~near, -math.inf)
+        plain = {key: value for key, value in rules.items() if key != "window"}
+        parts.append(attend(q[:, :, own], k[:, :, own], v[:, :, own], mask=mask, **plain))
+        start += length
+    numbers = range(len(lengths)) if numbers is None else numbers
+    operands = {
+        "q": laid_out(q, "wide"), "k": laid_out(k, "wide"), "v": laid_out(v, "wide"),
+        "segments": torch.repeat_interleave(torch.tensor(list(numbers)), torch.tensor(lengths)),
+    }
+    if bias is not None:
+        operands["bias"] = bias
+    case("SegmentAttention", name, segmented(heads, kv_heads, dim, **rules), operands, laid_out(torch.cat(parts, 2), "wide"), TOLERANCE, kinds)
+
+
+segments("one", 4, 4, 8, [5], scale=0.5)
+segments("three", 4, 2, 8, [3, 1, 4], scale=0.5)
+segments("numbers_with_gaps", 2, 2, 4, [2, 3], numbers=[-7, 9], scale=0.25)
+segments("window", 2, 2, 4, [6, 2, 5], window=1, scale=0.5)
+segments("wide_window", 2, 2, 4, [6, 2], window=100, scale=0.5)
+segments("softcap", 2, 1, 4, [3, 4], softcap=1.5, scale=0.5)
+segments("bias", 3, 3, 4, [3, 4], bias=rand(3, 7, 7, seed=5), scale=0.5)
+segments("bias_window_softcap", 3, 3, 4, [5, 2], bias=rand(3, 7, 7, seed=5), window=2, softcap=1.5, scale=0.5)
+segments("bias_for_all_heads", 2, 2, 4, [3, 4], bias=rand(7, 7, seed=5), kinds=["broadcast"], scale=0.5)
+segments("bias_of_keys", 2, 2, 4, [3, 4], bias=rand(2, 1, 7, seed=5), kinds=["broadcast"], scale=0.5)
+hides = rand(6, 6, seed=6)
+hides[:, 0] = -math.inf
+hides[4, 3:] = -1e30
+segments("bias_that_hides", 2, 2, 4, [3, 3], bias=hides, scale=0.5)
+segments("size_one", 1, 1, 1, [1], kinds=["size_one"], scale=1.0)
+segments("odd", 5, 1, 3, [7, 3, 1], window=3, kinds=["odd"], scale=0.5)
+segments("extreme", 2, 2, 4, [3, 2], kinds=["extreme"], scale=1e4)
+four = ["f32[S, 16]"] * 3 + ["i64[S]"]
+bad("SegmentAttention", segmented(4, 3, 4), four, "not grouped evenly")
+bad("SegmentAttention", segmented(4, 4, 4, scale="inf"), four, "scale is inf")
+bad("SegmentAttention", segmented(4, 4, 4, softcap=-1.0), four, "softcap is -1")
+bad("SegmentAttention", segmented(4, 4, 4), ["f32[4*S, 4]", *four[1:]], "q has shape [4*S, 4], expected [S, 16]")
+bad("SegmentAttention", segmented(4, 4, 4), [*four[:3], "f32[S]"], "segments has the type f32")
+bad("SegmentAttention", segmented(4, 4, 4), [*four, "f32[3, S, S]"], "bias has shape [3, S, S]")
+x = rand(3, 4, seed=1)
+fault("SegmentAttention", "falls", segmented(1, 1, 4), {"q": x, "k": x, "v": x, "segments": torch.tensor([0, 2, 1])}, "segments falls from 2 to 1 at row 2")
 
 write()

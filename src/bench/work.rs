@@ -91,6 +91,10 @@ pub fn of_step(plan: &Plan, step: &Step, weights: &dyn WeightSource, call: Call)
         Op::Attention { heads, kv_heads, head_dim, causal, window, .. } => {
             attention(*heads, *kv_heads, *head_dim, *causal, *window, call)
         }
+        // At most: as if all tokens were one text.
+        Op::SegmentAttention { heads, kv_heads, head_dim, .. } => {
+            attention(*heads, *kv_heads, *head_dim, false, 0, call)
+        }
         op => match CachedParts::of(op).map(|parts| parts.attention) {
             Some(Op::Attention { heads, kv_heads, head_dim, causal, window, .. }) => {
                 attention(heads, kv_heads, head_dim, causal, window, call)

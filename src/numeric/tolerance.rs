@@ -219,6 +219,7 @@ fn is_attention(op: &Op) -> bool {
             | Op::SdpaWindow { .. }
             | Op::FlashAttention { .. }
             | Op::Attention { .. }
+            | Op::SegmentAttention { .. }
             | Op::CachedAttention { .. }
             | Op::Softmax { .. }
     )

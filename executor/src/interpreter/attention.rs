@@ -3,9 +3,11 @@
 use super::elementwise::softmax;
 use super::layout::operand;
 use super::limits::elements;
+use super::segments::of_numbers;
 use crate::error::Result;
 use crate::kernels::softmax::MASKED;
 use candle_core::{Device, Tensor};
+use std::ops::Range;
 use tallow_compiler::Step;
 use tallow_ir::Op;
 
@@ -22,6 +24,8 @@ pub(crate) struct Numbers {
     pub causal: bool,
     /// Keys that a query sees, itself included; 0: all.
     pub window: usize,
+    /// How far from its own place a query sees keys, on either side; 0: all.
+    pub reach: usize,
     /// Factor on scores.
     pub scale: f32,
     /// Cap on scores; 0: none.
@@ -38,15 +42,20 @@ pub(crate) fn numbers(op: &Op) -> Option<Numbers> {
         Op::Attention { heads, kv_heads, head_dim, causal, window, scale, softcap } => {
             (heads, kv_heads, head_dim, causal, window, Some(scale.get()), softcap.get())
         }
+        Op::SegmentAttention { heads, kv_heads, head_dim, scale, softcap, .. } => {
+            (heads, kv_heads, head_dim, false, 0, Some(scale.get()), softcap.get())
+        }
         _ => return None,
     };
     let scale = scale.unwrap_or(1.0 / (head_dim as f32).sqrt());
+    let reach = if let Op::SegmentAttention { window, .. } = op { *window } else { 0 };
     Some(Numbers {
         heads: heads as usize,
         kv_heads: kv_heads as usize,
         head_dim: head_dim as usize,
         causal,
         window: window as usize,
+        reach: reach as usize,
         scale,
         softcap,
     })
@@ -73,11 +82,19 @@ pub(super) fn attention(step: &Step, x: &[Tensor]) -> Result<Tensor> {
         let cap = f64::from(n.softcap);
         scores = ((scores / cap)?.tanh()? * cap)?;
     }
-    if let Some(mask) = x.get(3) {
+    let (segments, mask) = match step.op {
+        Op::SegmentAttention { .. } => (x.get(3), x.get(4)),
+        _ => (None, x.get(3)),
+    };
+    if let Some(mask) = mask {
         scores = hide(&scores.broadcast_add(mask)?, &mask.le(MASKED)?)?;
     }
     if let Some(hidden) = hidden(s, t, &n) {
         scores = hide(&scores, &Tensor::from_vec(hidden, (s, t), &Device::Cpu)?)?;
+    }
+    if let Some(segments) = segments {
+        let apart = apart(&of_numbers(step, segments)?, t);
+        scores = hide(&scores, &Tensor::from_vec(apart, (s, t), &Device::Cpu)?)?;
     }
     let y = softmax(&scores, -1)?.matmul(&v)?;
     if x[0].rank() == 4 {
@@ -101,10 +118,10 @@ fn hide(scores: &Tensor, hidden: &Tensor) -> Result<Tensor> {
     Ok(hidden.broadcast_as(scores.shape())?.where_cond(&none, scores)?)
 }
 
-/// What causality and window hide, `[s, t]` of 0 and 1; `None` where everything is visible. Query
+/// What causality, window and reach hide, `[s, t]` of 0 and 1; `None` where everything is visible. Query
 /// `i` stands at key `t − s + i`.
 fn hidden(s: usize, t: usize, n: &Numbers) -> Option<Vec<u8>> {
-    if !n.causal && n.window == 0 {
+    if !n.causal && n.window == 0 && n.reach == 0 {
         return None;
     }
     let mut hidden = Vec::with_capacity(s * t);
@@ -113,10 +130,22 @@ fn hidden(s: usize, t: usize, n: &Numbers) -> Option<Vec<u8>> {
         for j in 0..t as i64 {
             let late = n.causal && j > here;
             let early = n.window > 0 && j <= here - n.window as i64;
-            hidden.push(u8::from(late || early));
+            let far = n.reach > 0 && j.abs_diff(here) > n.reach as u64;
+            hidden.push(u8::from(late || early || far));
         }
     }
     Some(hidden)
+}
+
+/// What segments hide of each other, `[tokens, tokens]` of 0 and 1.
+fn apart(segments: &[Range<usize>], tokens: usize) -> Vec<u8> {
+    let mut apart = vec![1; tokens * tokens];
+    for segment in segments {
+        for i in segment.clone() {
+            apart[i * tokens..][segment.clone()].fill(0);
+        }
+    }
+    apart
 }
 
 #[cfg(test)]
@@ -124,7 +153,7 @@ mod tests {
     use super::*;
 
     fn numbers(causal: bool, window: usize) -> Numbers {
-        Numbers { heads: 1, kv_heads: 1, head_dim: 2, causal, window, scale: 1.0, softcap: 0.0 }
+        Numbers { heads: 1, kv_heads: 1, head_dim: 2, causal, window, reach: 0, scale: 1.0, softcap: 0.0 }
     }
 
     #[test]
@@ -137,5 +166,7 @@ mod tests {
         assert_eq!(seen(3, 5, &numbers(true, 2)), [2, 2, 2]);
         assert_eq!(seen(2, 2, &numbers(true, 3)), [1, 2]);
         assert!(hidden(2, 2, &numbers(false, 0)).is_none());
+        let both = Numbers { reach: 1, ..numbers(false, 0) };
+        assert_eq!(seen(4, 4, &both), [2, 3, 3, 2]);
     }
 }

@@ -30,6 +30,7 @@ mod reduce;
 mod resize;
 pub(crate) mod rope;
 mod rope_multi;
+pub(crate) mod segments;
 mod sound;
 
 pub use evaluate::Interpreter;
@@ -163,6 +164,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         Op::Tile { repeats } => one(resize::tile(step, &x[0], repeats)),
         Op::RepeatEach { axis, times } => one(resize::repeat_each(step, &x[0], *axis, *times)),
         Op::Reduce { how, axes, keep } => one(reduce::reduce(step, &x[0], *how, axes, *keep)),
+        Op::SegmentReduce { how } => one(segments::reduce(step, &x[0], &x[1], *how)),
         Op::CumSum { axis } => one(reduce::cumulative(step, &x[0], *axis)),
         Op::TopK { axis, k } => reduce::top_k(step, &x[0], *axis, *k),
         Op::BatchMatmul { transpose_b } => one(batch::batch_matmul(step, &x[0], &x[1], *transpose_b)),
@@ -192,7 +194,8 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         | Op::SdpaCross { .. }
         | Op::SdpaWindow { .. }
         | Op::FlashAttention { .. }
-        | Op::Attention { .. } => one(attention::attention(step, x)),
+        | Op::Attention { .. }
+        | Op::SegmentAttention { .. } => one(attention::attention(step, x)),
 
         Op::Conv1d { .. }
         | Op::Conv2d { .. }

@@ -44,11 +44,11 @@ pub(super) fn relative_bias(step: &Step, x: &[Tensor], buckets: u32) -> Result<T
     let (table, heads) = (values::<f32>(&x[2])?, x[2].dim(1)?);
     let dims = [heads, queries, keys];
     let mut y = Vec::with_capacity(elements(step, &dims)?);
+    // The row of each distance, from that of the last query and the first key on.
+    let rows: Vec<usize> = (1 - queries as i64..keys as i64).map(|d| bucket(d, buckets) as usize).collect();
     for head in 0..heads {
-        for i in 0..queries as i64 {
-            for j in 0..keys as i64 {
-                y.push(table[bucket(j - i, buckets) as usize * heads + head]);
-            }
+        for i in 1..=queries {
+            y.extend(rows[queries - i..][..keys].iter().map(|row| table[row * heads + head]));
         }
     }
     tensor(y, &dims)

@@ -38,7 +38,8 @@ pub(super) fn reduce(step: &Step, x: &Tensor, how: Reduction, axes: &[i64], keep
     }
 }
 
-fn reals(row: &[f32], how: Reduction) -> f32 {
+/// Real numbers combined to one.
+pub(super) fn reals(row: &[f32], how: Reduction) -> f32 {
     // The comparison is false beside NaN, which therefore comes in and stays.
     let largest = |top: f32, &v: &f32| if top >= v || top.is_nan() { top } else { v };
     let smallest = |low: f32, &v: &f32| if low <= v || low.is_nan() { low } else { v };

@@ -42,7 +42,7 @@ mod weights;
 
 pub use attention::{
     AttentionCall, AttentionMask, AttentionScratch, AttentionShared, AttentionSpec, KvData, KvElement, KvEncoding,
-    KvLayout, KvRows, KvStore, KvWriter, attend, attention,
+    KvLayout, KvRows, KvStore, KvWriter, attend, attend_segments, attention,
 };
 pub use cpu::{ISA_VARIABLE, Isa};
 pub use disjoint::Disjoint;

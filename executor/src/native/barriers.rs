@@ -214,6 +214,7 @@ mod tests {
             head_dim: 16,
             causal: true,
             window: None,
+            reach: None,
             scale: 1.0,
             softcap: None,
         };

@@ -6,6 +6,7 @@
 //! result and is not read is an error, not a surprise in the output.
 
 pub mod decoder;
+pub mod encoder;
 mod error;
 pub mod parts;
 mod settings;
@@ -17,6 +18,7 @@ pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
 use decoder::{DecoderSpec, gemma, llama};
+use encoder::{bert, deberta, modern};
 use parts::Parts;
 use std::collections::HashSet;
 use tallow_format::Config;
@@ -44,7 +46,8 @@ impl Family {
 
 /// Builds the graph of a config whose tensors have these shapes.
 ///
-/// The graph maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`).
+/// The graph of a decoder maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`); [`encoder`] says what that of an
+/// encoder does.
 ///
 /// # Errors
 /// An unknown type; a setting that is wrong, not supported or not read; tensors that are missing or
@@ -53,13 +56,14 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
     let family = family_of(config.model_type())?;
     let (described, mut settings) = read(family, config, tensors)?;
     settings.finish(family.ignored)?;
-    let graph = match described {
-        Described::Decoder(spec) => decoder::build(&spec, tensors, settings.defaulted())?,
+    let (graph, idle) = match described {
+        Described::Decoder(spec) => (decoder::build(&spec, tensors, settings.defaulted())?, HashSet::new()),
         Described::Other(model) => {
             let mut parts = Parts::new(family.name, tensors);
             let built = model.build(&mut parts);
             built.map_err(|source| FamilyError::Graph { model_type: family.name.to_owned(), source })?;
-            parts.finish(settings.defaulted())?
+            let idle = std::mem::take(&mut parts.idle);
+            (parts.finish(settings.defaulted())?, idle)
         }
     };
     let mut notes: Vec<String> = Vec::new();
@@ -68,7 +72,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
             notes.push(note);
         }
     }
-    let (unread_tensors, idle_biases) = unread(&graph, tensors);
+    let (unread_tensors, idle_biases) = unread(&graph, tensors, &idle);
     if !idle_biases.is_empty() {
         notes.push(format!(
             "the config of this `{}` says that there are no such biases: {}",
@@ -156,7 +160,6 @@ type ReadDecoder = fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpe
 /// What reads the settings of a type.
 enum Reader {
     Decoder(ReadDecoder),
-    #[allow(dead_code)]
     Other(fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<Box<dyn Build>, FamilyError>),
 }
 
@@ -207,6 +210,56 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::smollm3),
         ignored: &["max_window_layers"],
     },
+    FamilyType { name: "bert", aliases: &[], tied: true, reader: Reader::Other(bert::bert), ignored: encoder::IGNORED },
+    FamilyType {
+        name: "deberta-v2",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(deberta::deberta_v2),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "distilbert",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bert::distilbert),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "electra",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bert::electra),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "modernbert",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(modern::modernbert),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "mpnet",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bert::mpnet),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "nomic_bert",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(modern::nomic_bert),
+        ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "roberta",
+        aliases: &["xlm-roberta"],
+        tied: true,
+        reader: Reader::Other(bert::roberta),
+        ignored: encoder::IGNORED,
+    },
 ];
 
 fn family_of(model_type: &str) -> Result<&'static FamilyType, FamilyError> {
@@ -232,9 +285,9 @@ fn read<'a>(
     Ok((described, settings))
 }
 
-/// Tensors without a reader, apart from stored buffers that carry nothing; and those of them that are
+/// Tensors without a reader, apart from stored buffers that carry nothing and from `spare`; and those of them that are
 /// the bias of a weight which is read. The sibling scale of a ternary tensor is read along with it.
-fn unread(graph: &Graph, tensors: &dyn TensorShapes) -> (Vec<String>, Vec<String>) {
+fn unread(graph: &Graph, tensors: &dyn TensorShapes, spare: &HashSet<String>) -> (Vec<String>, Vec<String>) {
     let read: HashSet<&str> = graph.weights().map(|(n, _)| n).collect();
     let empty = ["inv_freq", "position_ids", "num_batches_tracked"];
     let is_scale = |name: &str| {
@@ -242,6 +295,7 @@ fn unread(graph: &Graph, tensors: &dyn TensorShapes) -> (Vec<String>, Vec<String
     };
     let mut names = tensors.names();
     names.retain(|n| !read.contains(n.as_str()) && !is_scale(n) && !empty.iter().any(|end| n.ends_with(end)));
+    names.retain(|n| !spare.contains(n));
     let is_idle =
         |n: &&String| n.strip_suffix(".bias").is_some_and(|map| read.contains(format!("{map}.weight").as_str()));
     let idle = names.iter().filter(is_idle).cloned().collect();

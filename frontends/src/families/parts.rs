@@ -12,6 +12,8 @@ pub type Built = Result<Value, IrError>;
 pub struct Parts<'a> {
     /// The graph.
     pub graph: Graph,
+    /// Tensors that say again what another one says, and are not missed where nothing reads them.
+    pub idle: HashSet<String>,
     tensors: &'a dyn TensorShapes,
     faults: TensorFaults,
     seen: HashSet<String>,
@@ -21,7 +23,7 @@ impl<'a> Parts<'a> {
     /// An empty graph of a type over these tensors.
     pub fn new(model_type: &str, tensors: &'a dyn TensorShapes) -> Self {
         let faults = TensorFaults { model_type: model_type.to_owned(), ..TensorFaults::default() };
-        Parts { graph: Graph::new(), tensors, faults, seen: HashSet::new() }
+        Parts { graph: Graph::new(), idle: HashSet::new(), tensors, faults, seen: HashSet::new() }
     }
 
     /// The graph. `hints` are lines about the config that go into an error about tensors.

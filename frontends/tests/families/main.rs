@@ -2,6 +2,7 @@
 //!
 //! Numbers are proved elsewhere, against logits of the reference; here it is the structure.
 
+mod encoder;
 mod errors;
 mod gemma;
 mod llama;

@@ -49,13 +49,18 @@ const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "
 pub const TYPES: [TypeSpec; 9] = [LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE];
 
 /// Types whose settings are taken over as they are.
-pub const VERBATIM: [TypeSpec; 12] = [
+pub const VERBATIM: [TypeSpec; 17] = [
     verbatim("audio-spectrogram-transformer"),
     verbatim("bert"),
+    verbatim("deberta-v2"),
     verbatim("deit"),
     verbatim("dinov2"),
     verbatim("distilbert"),
+    verbatim("electra"),
     verbatim("llava"),
+    verbatim("modernbert"),
+    verbatim("mpnet"),
+    verbatim("nomic_bert"),
     verbatim("resnet"),
     verbatim("roberta"),
     verbatim("vit"),

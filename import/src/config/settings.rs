@@ -148,6 +148,7 @@ pub fn architecture(
 
 /// Of the settings that mostly say nothing about the mathematics, those that a family or a program reads.
 const READ: &[&str] = &[
+    "architectures",
     "begin_suppress_tokens",
     "bos_token_id",
     "decoder_start_token_id",

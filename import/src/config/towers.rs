@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 /// Keys of the root that say nothing about the computation.
 const IDLE: &[&str] = &[
     "_name_or_path",
-    "architectures",
     "auto_map",
     "dtype",
     "id2label",

@@ -106,6 +106,7 @@ impl Class {
             | Op::SdpaWindow { .. }
             | Op::FlashAttention { .. }
             | Op::Attention { .. }
+            | Op::SegmentAttention { .. }
             | Op::GatedDelta
             | Op::CachedAttention { .. } => Class::Attention,
             Op::Rope { .. }
@@ -199,7 +200,7 @@ impl Class {
             | Op::TopK { .. }
             | Op::Argmax { .. }
             | Op::NonMaxSuppression { .. } => Class::Index,
-            Op::Reduce { .. } | Op::CumSum { .. } | Op::Pool { .. } => Class::Reduce,
+            Op::Reduce { .. } | Op::SegmentReduce { .. } | Op::CumSum { .. } | Op::Pool { .. } => Class::Reduce,
             Op::KvCache | Op::KvCompress { .. } | Op::KvDecompress { .. } => Class::Cache,
             Op::Sample { .. } | Op::RandomNormal { .. } => Class::Random,
             Op::Constant { .. } | Op::Size { .. } | Op::Iota { .. } => Class::Constant,

@@ -1,7 +1,7 @@
 //! Attention, caches and rotary embedding.
 
 use super::elementwise::unknown;
-use super::{Context, Types, bail, epsilon, float, overflow, same_dim};
+use super::{Context, Types, bail, epsilon, float, overflow, rank, same_dim};
 use crate::ops::Scaling;
 use crate::{DType, Dim, Op, PAST, RuleError, SEQUENCE, Shape, TensorType};
 
@@ -83,6 +83,49 @@ pub(crate) fn attention(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
         }
     }
     Ok(vec![x[0].clone()])
+}
+
+/// q, k and v in the wide form, of the same tokens; segments is one number a token.
+pub(crate) fn segment_attention(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
+    let &Op::SegmentAttention { heads, kv_heads, head_dim, scale, softcap, .. } = op else {
+        bail!("not SegmentAttention")
+    };
+    if heads == 0 || kv_heads == 0 || head_dim == 0 || heads % kv_heads != 0 {
+        bail!("{heads} heads are not grouped evenly over {kv_heads} key/value heads of size {head_dim}");
+    }
+    if !scale.get().is_finite() {
+        bail!("scale is {}, expected a finite number", scale.get());
+    }
+    epsilon("softcap", softcap)?;
+    let s = wide("q", &x[0], heads, head_dim)?;
+    for (what, t) in [("k", &x[1]), ("v", &x[2])] {
+        let tokens = wide(what, t, kv_heads, head_dim)?;
+        same_dim(&format!("the number of tokens of {what}"), &tokens, &s)?;
+    }
+    if !x[3].dtype.is_integer() {
+        bail!("segments has the type {}, expected integers", x[3].dtype);
+    }
+    rank("segments", &x[3], 1)?;
+    same_dim("the number of tokens of segments", &x[3].shape.0[0], &s)?;
+    if let Some(bias) = x.get(4) {
+        float("bias", bias)?;
+        let full = Shape::new([Dim::constant(heads.into()), s.clone(), s]);
+        match super::elementwise::broadcast_shapes(&full, &bias.shape) {
+            Ok(shape) if shape == full => {}
+            _ => bail!("bias has shape {}, which does not broadcast to {full}", bias.shape),
+        }
+    }
+    Ok(vec![x[0].clone()])
+}
+
+/// The tokens of `t`, which is in the wide form.
+fn wide(what: &str, t: &TensorType, heads: u32, head_dim: u32) -> Result<Dim, RuleError> {
+    let width = Dim::constant(heads.into()).mul(&Dim::constant(head_dim.into())).ok_or_else(overflow)?;
+    float(what, t)?;
+    match t.shape.dims() {
+        [s, w] if *w == width => Ok(s.clone()),
+        _ => bail!("{what} has shape {}, expected [S, {width}]", t.shape),
+    }
 }
 
 /// Rows of earlier calls come before those of this one: `S` tokens become `P + S`.
@@ -318,6 +361,34 @@ mod tests {
         let Op::Attention { heads, kv_heads, head_dim, scale, softcap, .. } = scaled(1.0, 0.0) else { panic!() };
         let both_ways = Op::Attention { heads, kv_heads, head_dim, causal: false, window: 2, scale, softcap };
         bad(both_ways, &x, "needs causal = true");
+    }
+
+    #[test]
+    fn segments() {
+        let op = |heads, kv_heads| Op::SegmentAttention {
+            heads,
+            kv_heads,
+            head_dim: 8,
+            window: 0,
+            scale: 0.5.into(),
+            softcap: 0.0.into(),
+        };
+        let x = [f("S, 32"), f("S, 16"), f("S, 16"), t(DType::I64, "S")];
+        let with = |at: usize, ty: TensorType| {
+            let mut x = x.to_vec();
+            x.splice(at..(at + 1).min(4), [ty]);
+            x
+        };
+        assert_eq!(good(op(4, 2), &x), "f32[S, 32]");
+        assert_eq!(good(op(4, 2), &with(4, f("4, ?q_len, ?k_len"))), "f32[S, 32]");
+        assert_eq!(good(op(4, 2), &with(4, f("S, S"))), "f32[S, 32]");
+        bad(op(4, 3), &x, "not grouped evenly");
+        bad(op(4, 2), &with(0, f("4*S, 8")), "q has shape [4*S, 8], expected [S, 32]");
+        bad(op(4, 2), &with(1, f("T, 16")), "the number of tokens of k is T");
+        bad(op(4, 2), &with(2, t(DType::I64, "S, 16")), "v has the type i64");
+        bad(op(4, 2), &with(3, f("S")), "segments has the type f32");
+        bad(op(4, 2), &with(3, t(DType::I64, "T")), "the number of tokens of segments is T");
+        bad(op(4, 2), &with(4, f("3, S, S")), "bias has shape");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reductions, running sums, the largest values, and what depends on a size alone.
 
 use super::select::number;
-use super::{Context, Types, axis, bail, float};
+use super::{Context, Types, axis, bail, float, rank};
 use crate::ops::Reduction;
 use crate::{DType, Dim, Op, RuleError, Shape, TensorType};
 
@@ -27,6 +27,22 @@ pub(crate) fn reduce(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
             (true, false) => {}
         }
     }
+    Ok(vec![TensorType::new(x[0].dtype, Shape(dims))])
+}
+
+/// A row for each start.
+pub(crate) fn segments(op: &Op, x: &[TensorType], _: &mut Context) -> Types {
+    let Op::SegmentReduce { .. } = op else { bail!("not SegmentReduce") };
+    float("x", &x[0])?;
+    if x[0].shape.rank() == 0 {
+        bail!("x is a scalar, expected rows [S, …]");
+    }
+    if !x[1].dtype.is_integer() {
+        bail!("starts has the type {}, expected integers", x[1].dtype);
+    }
+    rank("starts", &x[1], 1)?;
+    let mut dims = x[0].shape.0.clone();
+    dims[0] = x[1].shape.0[0].clone();
     Ok(vec![TensorType::new(x[0].dtype, Shape(dims))])
 }
 
@@ -105,6 +121,18 @@ mod tests {
             bad(reduce(how, &[1], false), &[f("S, 0")], "dimension 1 is empty");
         }
         assert_eq!(good(reduce(Reduction::Product, &[0], false), &[f("0")]), "f32[]");
+    }
+
+    #[test]
+    fn segments_become_rows() {
+        let mean = Op::SegmentReduce { how: Reduction::Mean };
+        let starts = t(DType::I64, "B");
+        assert_eq!(good(mean.clone(), &[f("S, 4"), starts.clone()]), "f32[B, 4]");
+        assert_eq!(good(mean.clone(), &[f("S"), starts.clone()]), "f32[B]");
+        bad(mean.clone(), &[f(""), starts.clone()], "x is a scalar");
+        bad(mean.clone(), &[t(DType::I64, "S, 4"), starts], "x has the type i64");
+        bad(mean.clone(), &[f("S, 4"), f("B")], "starts has the type f32");
+        bad(mean, &[f("S, 4"), t(DType::I64, "B, 1")], "starts has shape [B, 1]");
     }
 
     #[test]

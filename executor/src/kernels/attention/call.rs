@@ -42,6 +42,15 @@ impl AttentionScratch {
     }
 }
 
+/// An additive mask, perhaps inside a larger one: a value for each query, `row` apart, of each head, `head` apart, and
+/// each key, side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Strided<'a> {
+    pub values: &'a [f32],
+    pub head: usize,
+    pub row: usize,
+}
+
 /// Elements of a head as whole vectors.
 pub(super) fn padded(head_dim: usize) -> usize {
     head_dim.next_multiple_of(WIDTH)
@@ -58,7 +67,7 @@ pub struct AttentionCall<'a> {
     s: usize,
     k: KvRows<'a>,
     v: KvRows<'a>,
-    mask: Option<AttentionMask<'a>>,
+    mask: Option<Strided<'a>>,
     /// Elements of a row of `q`.
     width: usize,
     /// Query heads of a key head.
@@ -130,7 +139,18 @@ impl<'a> AttentionCall<'a> {
         let blocks = (all * spec.kv_heads / (4 * threads)).clamp(1, BLOCKS);
         let parts = if by_keys { chunks } else { all.div_ceil(blocks) };
         let parts = if width == 0 { 0 } else { parts };
+        let mask = mask.map(|mask| Strided {
+            values: mask.values,
+            head: if mask.per_head { s * k.rows } else { 0 },
+            row: k.rows,
+        });
         Ok(Self { isa: Isa::detect(), spec: *spec, q, s, k, v, mask, width, group, blocks, parts, by_keys })
+    }
+
+    /// The call with a mask that is part of a larger one.
+    pub(super) fn masked(mut self, mask: Strided<'a>) -> Self {
+        self.mask = Some(mask);
+        self
     }
 
     /// The call on another instruction set, for tests.
@@ -270,6 +290,11 @@ impl<'a> AttentionCall<'a> {
     /// The keys that query row `row` sees.
     fn visible(&self, row: usize) -> Range<usize> {
         let t = self.k.rows;
+        if let Some(reach) = self.spec.reach {
+            let place = (t + row).saturating_sub(self.s);
+            let end = place.saturating_add(reach).saturating_add(1).min(t);
+            return place.saturating_sub(reach).min(end)..end;
+        }
         if !self.spec.causal && self.spec.window.is_none() {
             return 0..t;
         }
@@ -458,16 +483,9 @@ impl<'a> AttentionCall<'a> {
     }
 
     /// The mask of a query over some keys of a chunk.
-    fn mask_of(
-        &self,
-        mask: &AttentionMask<'a>,
-        kv_head: usize,
-        query: usize,
-        base: usize,
-        keys: Range<usize>,
-    ) -> &'a [f32] {
-        let head = if mask.per_head { kv_head * self.group + query % self.group } else { 0 };
-        let at = (head * self.s + query / self.group) * self.k.rows + base;
+    fn mask_of(&self, mask: &Strided<'a>, kv_head: usize, query: usize, base: usize, keys: Range<usize>) -> &'a [f32] {
+        let head = kv_head * self.group + query % self.group;
+        let at = head * mask.head + query / self.group * mask.row + base;
         &mask.values[at + keys.start..at + keys.end]
     }
 

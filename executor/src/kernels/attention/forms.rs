@@ -67,8 +67,9 @@ fn kernels_attention_is_the_same_on_every_instruction_set_and_close_to_double_pr
             [(1, 1, 1, 5), (7, 1, 1, 300), (4, 2, 3, 131), (5, 1, 9, 9), (26, 2, 2, 150), (3, 3, 33, 290)]
         {
             let mut spec = plain(heads, kv_heads, dim);
-            let variant = (case + s + heads) % 5;
-            spec.causal = variant != 1;
+            let variant = (case + s + heads) % 6;
+            spec.causal = variant != 1 && variant != 5;
+            spec.reach = (variant == 5).then_some(if case % 2 == 0 { 3 } else { 140 });
             spec.window = (variant == 2).then_some(130);
             spec.softcap = (variant == 3).then_some(2.5);
             let width = kv_heads * dim;

@@ -23,6 +23,7 @@ mod block;
 mod call;
 mod chunk;
 mod kv;
+mod segments;
 mod shared;
 
 use super::disjoint::Disjoint;
@@ -30,6 +31,7 @@ use super::{KernelError, Team, check_len};
 pub use call::{AttentionCall, AttentionScratch};
 use half::f16;
 pub use kv::{KvData, KvEncoding, KvLayout, KvRows, KvStore, KvWriter};
+pub use segments::attend_segments;
 pub use shared::AttentionShared;
 use std::cell::RefCell;
 
@@ -47,6 +49,9 @@ pub struct AttentionSpec {
     /// The number of keys that each query sees at most: the last ones up to its own position,
     /// itself included. Implies `causal`.
     pub window: Option<usize>,
+    /// Query `i` of `S` sees keys at most this far from the key `T − S + i`, on either side. For a rule
+    /// that is neither causal nor has a window.
+    pub reach: Option<usize>,
     /// The factor on scores, usually `1/√head_dim`.
     pub scale: f32,
     /// `c` in `c · tanh(score / c)`, applied after the scale.

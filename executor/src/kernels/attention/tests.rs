@@ -33,6 +33,9 @@ pub(super) fn reference(
                 {
                     continue;
                 }
+                if spec.reach.is_some_and(|reach| (key as i64).abs_diff(position) > reach as u64) {
+                    continue;
+                }
                 let mut score = 0.0;
                 for i in 0..d {
                     score += f64::from(q[(row * heads + head) * d + i]) * f64::from(k[key * kv_width + kv + i]);
@@ -70,6 +73,7 @@ pub(super) fn plain(heads: usize, kv_heads: usize, head_dim: usize) -> Attention
         head_dim,
         causal: true,
         window: None,
+        reach: None,
         scale: 1.0 / (head_dim as f32).sqrt(),
         softcap: None,
     }

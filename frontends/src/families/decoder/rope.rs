@@ -77,7 +77,7 @@ impl Rope {
 
 /// What a type brings to the reading of its rotary keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     /// Size of a head.
     pub head_dim: u32,
     /// Theta where no key gives one.
@@ -118,7 +118,7 @@ const KEYS: &[&str] = &[
 
 /// Reads the one rotation of a type: `rope_scaling`, else `rope_parameters`, and the keys beside
 /// them. A theta or a partial factor inside the table beats the one beside it.
-pub(super) fn read(settings: &mut Settings<'_>, rules: Rules) -> Result<Rope, FamilyError> {
+pub(crate) fn read(settings: &mut Settings<'_>, rules: Rules) -> Result<Rope, FamilyError> {
     let theta = settings.positive("rope_theta")?.unwrap_or(rules.theta);
     // Both keys count as read, whichever gives the table.
     let (scaling, parameters) = (settings.table("rope_scaling")?, settings.table("rope_parameters")?);
@@ -167,7 +167,7 @@ pub(super) fn read_pair(
 }
 
 /// The rotation that a scaling table describes, or the plain one without a table.
-fn finish(
+pub(crate) fn finish(
     settings: &mut Settings<'_>,
     table: Option<Settings<'_>>,
     theta: f64,
