@@ -160,7 +160,7 @@ def unigram_t5(folder):
     tokenizer = Tokenizer.from_str(json.dumps(state))
     tokenizer.add_special_tokens([AddedToken("<extra_id_0>", lstrip=True, rstrip=True)])
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
-    tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return tokenizer, {"pad_token": "<pad>", "eos_token": "</s>"}
 
 

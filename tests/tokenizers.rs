@@ -142,7 +142,7 @@ fn both() -> &'static [(&'static str, Tokenizer, tokenizers::Tokenizer)] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_texts_have_the_ids_of_the_library(

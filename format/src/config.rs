@@ -103,7 +103,7 @@ pub struct TokenizerConfig {
     /// For the step `precompiled` of the normaliser: a character map as SentencePiece stores it, in base64.
     pub charsmap: Option<String>,
     /// Where [`TokenizerConfig::add_prefix_space`] puts its space: `always`, before every stretch of text between
-    /// verbatim tokens, or `first`, before the first alone.
+    /// verbatim tokens, `missing`, before those that begin with none, or `first`, of these before the first alone.
     pub prefix_space: Option<String>,
     /// For byte-level merges: what stands behind the last byte of a word, as `</w>`.
     pub word_end: Option<String>,

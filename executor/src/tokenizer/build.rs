@@ -151,8 +151,9 @@ impl Tokenizer {
 fn prefix(kind: Kind, config: &TokenizerConfig) -> Result<Prefix, TokenizerError> {
     let wanted = config.add_prefix_space.unwrap_or(matches!(kind, Kind::SentencePiece | Kind::Unigram));
     match (config.prefix_space.as_deref(), wanted) {
-        (None | Some("always" | "first"), false) => Ok(Prefix::Never),
+        (None | Some("always" | "missing" | "first"), false) => Ok(Prefix::Never),
         (None | Some("always"), true) => Ok(Prefix::Always),
+        (Some("missing"), true) => Ok(Prefix::Missing),
         (Some("first"), true) => Ok(Prefix::First),
         (Some(other), _) => Err(TokenizerError::UnknownPrefix { found: other.to_owned() }),
     }

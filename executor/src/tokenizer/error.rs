@@ -28,7 +28,7 @@ pub enum TokenizerError {
         name: String,
     },
     /// A space is to be put somewhere else.
-    #[error("[tokenizer] prefix_space = \"{found}\" is not supported; supported: always, first")]
+    #[error("[tokenizer] prefix_space = \"{found}\" is not supported; supported: always, missing, first")]
     UnknownPrefix {
         /// The value of `prefix_space`.
         found: String,

@@ -121,9 +121,11 @@ struct WordEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
     Never,
-    /// Before the text, unless it begins with a verbatim token.
+    /// Before the text, unless it begins with a verbatim token or has one.
     First,
-    /// Before every stretch between verbatim tokens.
+    /// Before every stretch between verbatim tokens that has none.
+    Missing,
+    /// Before every stretch.
     Always,
 }
 
@@ -319,8 +321,11 @@ impl Tokenizer {
             return self.pre.split(&text, &mut |word| self.encode_bytes(word, merges, ids));
         }
         let mut signed = String::with_capacity(text.len() + text.len() / 4 + 3);
-        if prefix != Prefix::Never {
-            signed.push(SPACE_SIGN);
+        let has_one = text.starts_with([' ', SPACE_SIGN]);
+        match prefix {
+            Prefix::Always => signed.push(SPACE_SIGN),
+            Prefix::First | Prefix::Missing if !has_one => signed.push(SPACE_SIGN),
+            Prefix::Never | Prefix::First | Prefix::Missing => {}
         }
         for c in text.chars() {
             signed.push(if c == ' ' { SPACE_SIGN } else { c });

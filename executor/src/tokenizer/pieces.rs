@@ -112,7 +112,7 @@ impl Pieces {
                 let scheme = match prefix {
                     Prefix::Never => PrependScheme::Never,
                     Prefix::First => PrependScheme::First,
-                    Prefix::Always => PrependScheme::Always,
+                    Prefix::Missing | Prefix::Always => PrependScheme::Always,
                 };
                 let at_spaces = if cut_out { WhitespaceSplit.pre_tokenize(&mut words) } else { Ok(()) };
                 at_spaces.and_then(|()| Metaspace::new(SPACE_SIGN, scheme, split).pre_tokenize(&mut words))

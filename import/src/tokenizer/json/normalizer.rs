@@ -87,17 +87,17 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where the pre-tokenizer `Metaspace` puts a space before text: `always`, `first` or nowhere.
+    /// Where the pre-tokenizer `Metaspace` puts a space before text: `missing`, `first` or nowhere.
     pub(super) fn metaspace_prefix(&self, part: &Value) -> Result<Option<&'static str>> {
         if part["replacement"].as_str() != Some("▁") {
             return Err(self.unknown("pre_tokenizer", &describe(part)));
         }
         match part["prepend_scheme"].as_str() {
-            Some("always") => Ok(Some("always")),
+            Some("always") => Ok(Some("missing")),
             Some("first") => Ok(Some("first")),
             Some("never") => Ok(None),
             Some(_) => Err(self.unknown("pre_tokenizer", &describe(part))),
-            None => Ok(part["add_prefix_space"].as_bool().unwrap_or(true).then_some("always")),
+            None => Ok(part["add_prefix_space"].as_bool().unwrap_or(true).then_some("missing")),
         }
     }
 }
@@ -105,8 +105,8 @@ impl Reader<'_> {
 /// The keys that say where a space is put before text.
 pub(super) fn prefix_settings(prefix: Option<&str>) -> Settings {
     let mut settings = vec![("add_prefix_space".to_owned(), Value::from(prefix.is_some()))];
-    if prefix == Some("first") {
-        settings.push(("prefix_space".to_owned(), "first".into()));
+    if let Some(prefix) = prefix.filter(|prefix| *prefix != "always") {
+        settings.push(("prefix_space".to_owned(), prefix.into()));
     }
     settings
 }
