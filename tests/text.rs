@@ -128,7 +128,10 @@ fn labels_of_tokens() {
             let wanted = entry[1].as_array().unwrap();
             assert_eq!(tags.len(), wanted.len(), "{entry}");
             for (tag, wanted) in tags.iter().zip(wanted) {
-                assert_eq!((i64::from(tag.id), Some(tag.label.as_str())), (wanted[0].as_i64().unwrap(), wanted[1].as_str()));
+                assert_eq!(
+                    (i64::from(tag.id), Some(tag.label.as_str())),
+                    (wanted[0].as_i64().unwrap(), wanted[1].as_str())
+                );
                 assert!((f64::from(tag.score) - wanted[2].as_f64().unwrap()).abs() < 1e-4, "{tag:?} {wanted}");
                 assert_eq!(Some(tag.token.as_str()), model.tokenizer().unwrap().token_text(tag.id));
             }
@@ -148,10 +151,12 @@ fn words_for_masks() {
                 assert_eq!(masks.len(), entry[1].as_array().unwrap().len(), "{entry}");
                 for (best, wanted) in masks.iter().zip(entry[1].as_array().unwrap()) {
                     let ids: Vec<u64> = best.iter().map(|f| u64::from(f.id)).collect();
-                    let wanted_ids: Vec<u64> = wanted.as_array().unwrap().iter().map(|w| w[0].as_u64().unwrap()).collect();
+                    let wanted_ids: Vec<u64> =
+                        wanted.as_array().unwrap().iter().map(|w| w[0].as_u64().unwrap()).collect();
                     assert_eq!(ids, wanted_ids, "{case}, {entry}");
                     let scores: Vec<f32> = best.iter().map(|f| f.score).collect();
-                    let wanted: Vec<f32> = wanted.as_array().unwrap().iter().map(|w| w[1].as_f64().unwrap() as f32).collect();
+                    let wanted: Vec<f32> =
+                        wanted.as_array().unwrap().iter().map(|w| w[1].as_f64().unwrap() as f32).collect();
                     assert!(error(&scores, &wanted) < 1e-4, "{case}, {entry}");
                 }
             }

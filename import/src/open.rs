@@ -210,7 +210,9 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     if let Some(architecture) = &mut config.towers {
         sentences::apply(path, architecture, tokenizer.as_mut(), &mut config.warnings)?;
     } else if path.join("modules.json").is_file() {
-        config.warnings.push("What modules.json says about the vectors of texts is not read: this type of model continues texts.".into());
+        config.warnings.push(
+            "What modules.json says about the vectors of texts is not read: this type of model continues texts.".into(),
+        );
     }
     let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();

@@ -32,7 +32,9 @@ pub fn apply(
         let inner = module["path"].as_str().unwrap_or_default();
         match of_type.rsplit('.').next().unwrap_or_default() {
             "Transformer" if inner.is_empty() || inner == "." => {}
-            "Transformer" => return Err(unread(format!("the model lies in `{}`, and only its folder is read", clip(inner)))),
+            "Transformer" => {
+                return Err(unread(format!("the model lies in `{}`, and only its folder is read", clip(inner))));
+            }
             "Pooling" => {
                 let path = folder.join(inner).join("config.json");
                 let pooling = pooling(&path, &json::read(&path)?)?;
@@ -52,7 +54,8 @@ pub fn apply(
         }
         if settings["do_lower_case"] == true {
             let steps = tokenizer.settings.iter().find(|(key, _)| key == "normalizer");
-            let steps = steps.and_then(|(_, steps)| steps.as_str()).map(|steps| format!(",{steps}")).unwrap_or_default();
+            let steps =
+                steps.and_then(|(_, steps)| steps.as_str()).map(|steps| format!(",{steps}")).unwrap_or_default();
             set(tokenizer, "normalizer", format!("lowercase{steps}").into());
         }
     }
@@ -76,8 +79,10 @@ fn pooling(path: &Path, config: &Value) -> Result<&'static str> {
     const KNOWN: [(&str, &str); 3] =
         [("pooling_mode_cls_token", "cls"), ("pooling_mode_mean_tokens", "mean"), ("pooling_mode_max_tokens", "max")];
     let flags = config.as_object().into_iter().flatten();
-    let mut on: Vec<&str> =
-        flags.filter(|(key, value)| key.starts_with("pooling_mode_") && **value == true).map(|(key, _)| &**key).collect();
+    let mut on: Vec<&str> = flags
+        .filter(|(key, value)| key.starts_with("pooling_mode_") && **value == true)
+        .map(|(key, _)| &**key)
+        .collect();
     on.extend(config["pooling_mode"].as_str());
     let known = |on: &str| KNOWN.iter().find(|(flag, name)| *flag == on || *name == on).map(|(_, name)| *name);
     match on.as_slice() {

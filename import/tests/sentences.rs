@@ -20,7 +20,9 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("1_Pooling")).unwrap();
     let from = shared("text/vectors");
-    for file in ["config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"] {
+    for file in
+        ["config.json", "model.safetensors", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"]
+    {
         std::fs::copy(from.join(file), folder.path().join(file)).unwrap();
     }
     for file in ["tokenizer.json", "tokenizer_config.json"] {
@@ -54,8 +56,16 @@ fn pooling_length_and_case_are_taken_over() {
     assert_eq!((tokenizer.pair_template, tokenizer.mask_token.as_deref()), (Some(pair), Some("[MASK]")));
 
     write(&source, "sentence_bert_config.json", &json!({"max_seq_length": 9, "do_lower_case": true}));
-    write(&source, "1_Pooling/config.json", &json!({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}));
-    write(&source, "config_sentence_transformers.json", &json!({"prompts": {"q": "query: "}, "default_prompt_name": "q"}));
+    write(
+        &source,
+        "1_Pooling/config.json",
+        &json!({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}),
+    );
+    write(
+        &source,
+        "config_sentence_transformers.json",
+        &json!({"prompts": {"q": "query: "}, "default_prompt_name": "q"}),
+    );
     let (report, model) = read(&source);
     assert_eq!(model.config().architecture().str("pooling").unwrap(), Some("cls"));
     let tokenizer = model.config().tokenizer().unwrap();
@@ -71,7 +81,8 @@ fn pooling_length_and_case_are_taken_over() {
 
 #[test]
 fn modules_that_are_not_read_are_refused_by_name() {
-    let module = |of_type: &str, path: &str| json!({"type": format!("sentence_transformers.models.{of_type}"), "path": path});
+    let module =
+        |of_type: &str, path: &str| json!({"type": format!("sentence_transformers.models.{of_type}"), "path": path});
     for (file, value, part) in [
         ("modules.json", json!([module("Transformer", ""), module("Dense", "2_Dense")]), "models.Dense"),
         ("modules.json", json!([module("Transformer", "0_Transformer")]), "0_Transformer"),

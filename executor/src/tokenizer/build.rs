@@ -60,8 +60,7 @@ impl Tokenizer {
                 (Model::Pieces(Box::new(pieces)), PreTokenizer::none())
             }
         };
-        let normalizer =
-            Normalizer::named(config.normalizer.as_deref().unwrap_or("none"), config.charsmap.as_deref())?;
+        let normalizer = Normalizer::named(config.normalizer.as_deref().unwrap_or("none"), config.charsmap.as_deref())?;
 
         let mut roles: Vec<Role> = texts.iter().map(|text| text.map_or(Role::Missing, |_| Role::Normal)).collect();
         let byte_ids = byte_ids(kind, config, &index);
@@ -230,12 +229,7 @@ fn byte_ids(kind: Kind, config: &TokenizerConfig, index: &TextIndex) -> [Option<
 }
 
 /// The verbatim tokens less those that only look like markup (`<|…|>`) and that merges make: these are words.
-fn without_merged_markers(
-    vocab: &Vocab,
-    verbatim: &[AddedToken],
-    model: &Model,
-    index: &TextIndex,
-) -> Vec<AddedToken> {
+fn without_merged_markers(vocab: &Vocab, verbatim: &[AddedToken], model: &Model, index: &TextIndex) -> Vec<AddedToken> {
     let Model::Merges(merges) = model else { return verbatim.to_vec() };
     let declared: HashSet<u32> = vocab.added.iter().map(|token| token.id).collect();
     let is_markup = |token: &&AddedToken| declared.contains(&token.id) || !merges.make(&token.text, index);

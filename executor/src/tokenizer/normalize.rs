@@ -18,7 +18,10 @@ enum Step {
     Library(Box<NormalizerWrapper>, Unchanged),
     Lowercase,
     /// White space at the beginning or the end goes.
-    Strip { left: bool, right: bool },
+    Strip {
+        left: bool,
+        right: bool,
+    },
     /// White space of any kind and length becomes a space.
     WhiteSpace,
     /// Several spaces in a row become this.

@@ -76,9 +76,9 @@ fn made(encoder: &mut Encoder, texts: &[String], pairs: bool) -> Result<Made> {
     if pairs {
         let halves = |(n, text): (usize, &&str)| {
             let halves = text.split_once('\t');
-            halves.map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or_else(|| {
-                Error::Usage(format!("--pairs: text {} has no tab between its two parts", n + 1))
-            })
+            halves
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                .ok_or_else(|| Error::Usage(format!("--pairs: text {} has no tab between its two parts", n + 1)))
         };
         let halves = plain.iter().enumerate().map(halves).collect::<Result<Vec<_>, _>>()?;
         let halves: Vec<(&str, &str)> = halves.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
@@ -113,7 +113,9 @@ fn results(texts: &[String], made: &Made) -> Vec<Value> {
     let filling = |f: &Filling| json!({ "token": f.token, "id": f.id, "score": number(f.score) });
     let fillings = |mask: &Vec<Filling>| mask.iter().map(filling).collect::<Value>();
     let result = |(n, text): (usize, &String)| match made {
-        Made::Vectors(all) => json!({ "text": text, "embedding": all[n].iter().copied().map(number).collect::<Value>() }),
+        Made::Vectors(all) => {
+            json!({ "text": text, "embedding": all[n].iter().copied().map(number).collect::<Value>() })
+        }
         Made::Labels(all) => json!({ "text": text, "labels": all[n].iter().map(label).collect::<Value>() }),
         Made::Tags(all) => json!({ "text": text, "tokens": all[n].iter().map(tag).collect::<Value>() }),
         Made::Fillings(all) => json!({ "text": text, "masks": all[n].iter().map(fillings).collect::<Value>() }),
@@ -176,7 +178,8 @@ fn vectors_shown(texts: &[String], vectors: &[Vec<f32>]) -> String {
     if !(2..=COMPARED).contains(&vectors.len()) {
         return out;
     }
-    let mut rows = vec![std::iter::once("cosine".to_owned()).chain((1..=vectors.len()).map(|n| format!("{n:>7}"))).collect()];
+    let mut rows =
+        vec![std::iter::once("cosine".to_owned()).chain((1..=vectors.len()).map(|n| format!("{n:>7}"))).collect()];
     for (n, a) in vectors.iter().enumerate() {
         let cosine = |b: &Vec<f32>| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt().max(f64::MIN_POSITIVE);
         let cells = vectors.iter().map(|b| format!("{:>7.4}", cosine(b)));

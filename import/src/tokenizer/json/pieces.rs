@@ -98,7 +98,9 @@ impl<'a> Reader<'a> {
             let score = entry[1].as_f64().filter(|score| score.abs() < MOST_SCORE);
             let (Some(text), Some(score)) = (entry[0].as_str(), score) else {
                 let found = clip(&entry.to_string());
-                return Err(self.broken("model.vocab", &format!("entry {id} is {found}, and must be a text and a score")));
+                return Err(
+                    self.broken("model.vocab", &format!("entry {id} is {found}, and must be a text and a score"))
+                );
             };
             put(&mut vocab.tokens, self.id(&id.into(), "model.vocab")?, text);
             scores.push(score);
