@@ -31,6 +31,7 @@ pub mod program;
 pub mod session;
 pub mod source;
 pub mod tensor_file;
+pub mod text;
 mod tokens;
 
 pub use beam::{BeamOptions, EarlyStopping};
@@ -39,6 +40,7 @@ pub use generation::{Ended, Generation, Statistics};
 pub use model::{Model, ModelOptions, Path};
 pub use session::{GenerateOptions, Session};
 pub use source::{Opened, Source};
+pub use text::{Encoder, TextTask};
 
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;

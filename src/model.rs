@@ -239,6 +239,13 @@ impl Model {
     /// # Errors
     /// A graph that does not, with what it takes instead.
     pub fn takes_text(&self) -> Result<()> {
+        if let Some(task) = self.text_task() {
+            return Err(Error::Usage(format!(
+                "{}: gives {}, so it continues no text; give it whole texts (`tallow run MODEL --text TEXT`)",
+                self.inner.file.label(),
+                task.name()
+            )));
+        }
         let plan = self.inner.program.plan();
         let lacks = match plan.inputs.iter().any(|i| i.name == INPUT_IDS) {
             false => "takes no `input_ids`",
@@ -423,7 +430,7 @@ fn bytes(text: &str) -> Result<Tensor> {
     tensor(text.bytes().map(i64::from).collect(), text.len())
 }
 
-fn tensor(values: Vec<i64>, count: usize) -> Result<Tensor> {
+pub(crate) fn tensor(values: Vec<i64>, count: usize) -> Result<Tensor> {
     let made = Tensor::from_vec(values, count, &tallow_executor::Device::Cpu);
     Ok(made.map_err(tallow_executor::ExecutorError::from)?)
 }

@@ -408,11 +408,12 @@ fn what_cannot_be_done_is_refused_by_name() {
         assert!(error.is_unsupported(), "{error}");
         error.to_string()
     };
-    let kind = Some(TokenizerKind::Unigram);
-    assert!(refusal(TokenizerConfig { kind, ..byte_level("qwen2") }).contains("unigram"));
     assert!(refusal(byte_level("klingon")).contains("klingon"));
-    let normalizer = Some("precompiled".to_owned());
-    assert!(refusal(TokenizerConfig { normalizer, ..byte_level("qwen2") }).contains("precompiled"));
+    let normalizer = Some("stemming".to_owned());
+    assert!(refusal(TokenizerConfig { normalizer, ..byte_level("qwen2") }).contains("stemming"));
+    let prefix_space = Some("last".to_owned());
+    let config = TokenizerConfig { prefix_space, add_prefix_space: Some(true), ..byte_level("qwen2") };
+    assert!(refusal(config).contains("last"));
     let nothing = Tokenizer::new(&Vocab::default(), &byte_level("qwen2"));
     assert_eq!(nothing.unwrap_err(), TokenizerError::NoVocabulary);
 }
@@ -480,4 +481,66 @@ proptest! {
         let pieces = Tokenizer::new(&vocab_of(&sentencepiece(true, true)), &sentencepiece_config(true)).unwrap();
         prop_assert_eq!(streamed(&pieces, &ids, skip), pieces.decode(&ids, skip));
     }
+}
+
+/// A vocabulary of these tokens, the first of which is special.
+fn pieces(tokens: &[&str], scores: Option<&[i64]>) -> Vocab {
+    Vocab {
+        tokens: tokens.iter().map(|text| Some((*text).to_owned())).collect(),
+        added: vec![AddedToken { text: tokens[0].to_owned(), special: true, ..AddedToken::default() }],
+        scores: scores.map(<[i64]>::to_vec),
+        ..Vocab::default()
+    }
+}
+
+fn of_kind(kind: TokenizerKind) -> TokenizerConfig {
+    TokenizerConfig { kind: Some(kind), ..TokenizerConfig::default() }
+}
+
+#[test]
+fn word_piece_takes_the_longest_match() {
+    let vocab = pieces(&["[UNK]", "un", "##able", "##a", "able", "!"], None);
+    let config = TokenizerConfig { max_word_chars: Some(8), ..of_kind(TokenizerKind::WordPiece) };
+    let ours = Tokenizer::new(&vocab, &config).unwrap();
+    assert_eq!(ours.encode("unable able! una unb", PLAIN), Ok(vec![1, 2, 4, 5, 1, 3, 0]));
+    assert_eq!(ours.encode("unableaa unableaaa", PLAIN), Ok(vec![1, 2, 3, 3, 0]), "a word of nine characters");
+    assert_eq!(ours.decode(&[1, 2, 5, 4], false), "unable ! able");
+    let tidy = Tokenizer::new(&vocab, &TokenizerConfig { cleanup: Some(true), ..config.clone() }).unwrap();
+    assert_eq!(tidy.decode(&[1, 2, 5, 4], false), "unable! able");
+    let prefix = TokenizerConfig { subword_prefix: Some("@@".to_owned()), ..config };
+    assert_eq!(Tokenizer::new(&vocab, &prefix).unwrap().encode("unable", PLAIN), Ok(vec![0]));
+    assert_eq!(streamed(&ours, &[1, 2, 5, 4], false), "unable ! able");
+}
+
+#[test]
+fn unigram_takes_the_likeliest_tokens() {
+    let tokens = ["<unk>", "▁", "a", "b", "ab", "▁ab", "<0x61>", ""];
+    let scores = [0, -3, -3, -3, -5, -10, 0, 9].map(|s| s << 16);
+    let config = of_kind(TokenizerKind::Unigram);
+    let ours = Tokenizer::new(&pieces(&tokens, Some(&scores)), &config).unwrap();
+    assert_eq!(ours.encode("ab", PLAIN), Ok(vec![1, 4]), "8 is less than 9 and 10");
+    assert_eq!(ours.encode("abcd", PLAIN), Ok(vec![1, 4, 0]), "unknown ones become one");
+    let fine = TokenizerConfig { score_scale: Some(1 << 17), ..config.clone() };
+    assert_eq!(Tokenizer::new(&pieces(&tokens, Some(&scores)), &fine).unwrap().encode("ab", PLAIN), Ok(vec![1, 4]));
+    assert_eq!(ours.decode(&[1, 4, 5], false), "ab ab");
+    let bare = EncodeOptions { add_special: false, parse_special: false };
+    assert_eq!(ours.encode("<unk>", PLAIN), Ok(vec![0]));
+    assert_eq!(ours.encode("<unk>", bare), Ok(vec![1, 0]), "its text is the unknown token, after a space");
+    let no_prefix = TokenizerConfig { add_prefix_space: Some(false), ..config };
+    assert_eq!(Tokenizer::new(&pieces(&tokens, Some(&scores)), &no_prefix).unwrap().encode("ab", PLAIN), Ok(vec![4]));
+}
+
+#[test]
+fn pieces_that_lack_something_are_errors() {
+    let unigram = of_kind(TokenizerKind::Unigram);
+    let error = |vocab: &Vocab, config: &TokenizerConfig| Tokenizer::new(vocab, config).unwrap_err();
+    assert_eq!(error(&pieces(&["<unk>", "a"], None), &unigram), TokenizerError::NoScores);
+    let text = error(&pieces(&["<s>", "a"], Some(&[0, 0])), &unigram).to_string();
+    assert!(text.contains("no token \"<unk>\""), "{text}");
+    let text = error(&pieces(&["<unk>", "a"], None), &of_kind(TokenizerKind::WordPiece)).to_string();
+    assert!(text.contains("no token \"[UNK]\""), "{text}");
+    let wild = TokenizerConfig { pre: Some("gpt2".to_owned()), ..unigram };
+    assert!(error(&pieces(&["<unk>"], Some(&[0])), &wild).is_unsupported());
+    let template = TokenizerConfig { template: Some(vec!["[CLS]".to_owned()]), ..of_kind(TokenizerKind::WordPiece) };
+    assert!(error(&pieces(&["[UNK]"], None), &template).to_string().contains("template has \"[CLS]\""));
 }

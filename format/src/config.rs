@@ -98,6 +98,29 @@ pub struct TokenizerConfig {
     pub unk_token: Option<String>,
     /// The text of the padding token.
     pub pad_token: Option<String>,
+    /// The text of the token that stands for one to be guessed.
+    pub mask_token: Option<String>,
+    /// For the step `precompiled` of the normaliser: a character map as SentencePiece stores it, in base64.
+    pub charsmap: Option<String>,
+    /// Where [`TokenizerConfig::add_prefix_space`] puts its space: `always`, before every stretch of text between
+    /// verbatim tokens, `missing`, before those that begin with none, or `first`, of these before the first alone.
+    pub prefix_space: Option<String>,
+    /// For byte-level merges: what stands behind the last byte of a word, as `</w>`.
+    pub word_end: Option<String>,
+    /// For `wordpiece`: what begins a token inside a word.
+    pub subword_prefix: Option<String>,
+    /// For `wordpiece`: a word of more characters is unknown.
+    pub max_word_chars: Option<usize>,
+    /// For `wordpiece`: whether decoding takes the spaces before punctuation away.
+    pub cleanup: Option<bool>,
+    /// For `unigram`: by what `[scores]` are divided.
+    pub score_scale: Option<u64>,
+    /// What encoding makes of a text: texts of tokens, and `$A` for the text.
+    pub template: Option<Vec<String>>,
+    /// What encoding makes of two texts, `$A` and `$B`.
+    pub pair_template: Option<Vec<String>>,
+    /// The most tokens of a text, those of the template included.
+    pub max_length: Option<usize>,
 }
 
 impl Config {
@@ -267,6 +290,17 @@ impl Config {
             bos_token: text("bos_token")?,
             unk_token: text("unk_token")?,
             pad_token: text("pad_token")?,
+            mask_token: text("mask_token")?,
+            charsmap: text("charsmap")?,
+            prefix_space: text("prefix_space")?,
+            word_end: text("word_end")?,
+            subword_prefix: text("subword_prefix")?,
+            max_word_chars: section.usize("max_word_chars")?,
+            cleanup: section.bool("cleanup")?,
+            score_scale: section.u64("score_scale")?,
+            template: section.strings("template")?,
+            pair_template: section.strings("pair_template")?,
+            max_length: section.usize("max_length")?,
         })
     }
 

@@ -28,6 +28,7 @@ pub mod program;
 pub mod report;
 pub mod safetensors;
 mod scheme;
+mod sentences;
 pub mod source;
 pub mod tokenizer;
 

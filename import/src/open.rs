@@ -15,6 +15,7 @@ use crate::gguf::{Gguf, type_name};
 use crate::names::{self, Mapped, RopeFactors};
 use crate::safetensors::find_weights;
 use crate::scheme::{self, Scheme};
+use crate::sentences;
 use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
 use crate::tokenizer::{self, TokenizerText};
 
@@ -206,7 +207,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
             });
         }
     }
-    let tokenizer = match tokenizer::json::read(path) {
+    let mut tokenizer = match tokenizer::json::read(path) {
         // Such a model works on ids, pictures or sound too.
         Err(error) if verbatim && error.is_unsupported() => {
             config.warnings.push(format!("The tokenizer is not taken over, so that the model takes ids: {error}"));
@@ -214,6 +215,13 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
         }
         read => read?,
     };
+    if let Some(architecture) = &mut config.towers {
+        sentences::apply(path, architecture, tokenizer.as_mut(), &mut config.warnings)?;
+    } else if path.join("modules.json").is_file() {
+        config.warnings.push(
+            "What modules.json says about the vectors of texts is not read: this type of model continues texts.".into(),
+        );
+    }
     let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;

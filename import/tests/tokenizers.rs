@@ -132,15 +132,16 @@ fn sentence_piece_types_are_recognised_by_their_parts() {
     llama["pre_tokenizer"] =
         json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false});
     assert_eq!(setting(&read(&llama).unwrap(), "add_prefix_space"), true);
+    assert_eq!(setting(&read(&llama).unwrap(), "prefix_space"), "first");
     llama["pre_tokenizer"]["prepend_scheme"] = "never".into();
     assert_eq!(setting(&read(&llama).unwrap(), "add_prefix_space"), false);
 }
 
 #[test]
 fn parts_that_are_not_recognised_are_named() {
-    let cases: [(&str, Value, &[&str]); 16] = [
-        ("/model/type", json!("Unigram"), &["`model`", "Unigram"]),
-        ("/model/type", json!("WordPiece"), &["`model`", "WordPiece"]),
+    let cases: [(&str, Value, &[&str]); 17] = [
+        ("/model/type", json!("WordLevel"), &["`model`", "WordLevel"]),
+        ("/model/type", json!("WordPiece"), &["`normalizer`", "Replace"]),
         ("/model/dropout", json!(0.1), &["`model`", "dropout"]),
         ("/model/vocab", json!([]), &["`model.vocab`"]),
         ("/model/vocab/a", json!(4_000_000_000u64), &["`model.vocab`", "4000000000"]),
@@ -152,7 +153,8 @@ fn parts_that_are_not_recognised_are_named() {
         ("/pre_tokenizer", json!({"type": "Whitespace"}), &["`pre_tokenizer`", "Whitespace"]),
         ("/pre_tokenizer", json!({"type": "Metaspace", "replacement": "▁"}), &["`pre_tokenizer`", "Metaspace"]),
         ("/decoder", json!({"type": "WordPiece"}), &["`decoder`", "WordPiece"]),
-        ("/post_processor/type", json!("BertProcessing"), &["`post_processor`", "BertProcessing"]),
+        ("/post_processor/type", json!("BertProcessing"), &["`post_processor`", "no token id"]),
+        ("/post_processor/type", json!("Other"), &["`post_processor`", "Other"]),
         ("/added_tokens/0/single_word", json!(true), &["`added_tokens`", "single_word"]),
         ("/added_tokens/0/id", json!(-1), &["`added_tokens`", "-1"]),
     ];

@@ -2,6 +2,7 @@
 
 mod outputs;
 mod pictures;
+mod texts;
 
 use crate::commands::tools::refuse_existing;
 use crate::options::{LoadOptions, SamplingOptions, packed_json, packed_report, warn_of_packed};
@@ -20,7 +21,7 @@ use tallow::ir::POS;
 use tallow::picture::Picture;
 use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 
-/// Continue a prompt, or run the graph on given inputs.
+/// Continue a prompt, give what an encoder makes of texts, or run the graph on given inputs.
 ///
 /// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache).
 /// Without MODEL the embedded storyteller runs. Text comes on stdout, statistics on stderr.
@@ -29,8 +30,10 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
     tallow run \"Tell me a story about a fox.\"\n  \
     tallow run qwen2.5-coder-0.5b.gguf \"Write hello world in Rust.\" --max-tokens 200\n  \
     tallow run base.model --raw \"Once upon a time\" --temperature 0\n  \
-    tallow run some.model --input input_ids=1,2,3 --output out --all-logits\n  \
-    tallow run ./vit-base-patch16-224 --image cat.jpg dog.png")]
+    tallow run all-MiniLM-L6-v2 --text \"A cat sits outside.\" \"A dog lies in the sun.\"\n  \
+    tallow run sentiment.model --text - --json < reviews.txt\n  \
+    tallow run ./vit-base-patch16-224 --image cat.jpg dog.png\n  \
+    tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
 pub struct Run {
     /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
     /// or .gguf. PROMPT is read from stdin where it is left out or `-`.
@@ -63,6 +66,13 @@ pub struct Run {
     /// writes about one.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
     image: Vec<PathBuf>,
+    /// Give what an encoder makes of these texts: vectors with their cosines, labels, tagged tokens, or words for its masks;
+    /// `-` reads one text a line from stdin.
+    #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with_all = ["raw", "system", "stop", "input", "output"])]
+    text: Vec<String>,
+    /// Take each text as two with a tab between, for a model that compares them.
+    #[arg(long, requires = "text")]
+    pairs: bool,
     /// Write every output: into this folder as .npy, or into this .safetensors file; a single one
     /// also into this .npy file.
     #[arg(long, value_name = "PATH")]
@@ -74,7 +84,7 @@ pub struct Run {
     /// `input_ids` or keeps a cache.
     #[arg(long, requires = "input")]
     all_logits: bool,
-    /// Print one JSON object with text, ids and statistics instead of the text.
+    /// Print one JSON object with text, ids and statistics instead of the text; of texts everything, whole vectors too.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -85,10 +95,24 @@ pub struct Run {
 
 impl Run {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
-        let (source, prompt) = arguments(&self.arguments)?;
+        let (source, prompt) = match self.arguments.as_slice() {
+            // Whatever it looks like: the texts stand elsewhere.
+            [model] if !self.text.is_empty() => (Some(PathBuf::from(model)), None),
+            arguments => self::arguments(arguments)?,
+        };
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
+        if !self.text.is_empty() || (self.input.is_empty() && self.image.is_empty() && model.text_task().is_some()) {
+            let texts = match prompt {
+                prompt if self.text.is_empty() => vec![prompt.map_or_else(read_prompt, Ok)?],
+                None => texts::texts(&self.text)?,
+                Some(_) => bail!(Error::Usage("give a PROMPT or --text, not both".into())),
+            };
+            texts::run(&model, &texts, self.pairs, self.json, load, ui)?;
+            warn_of_packed(&model, ui);
+            return Ok(ExitCode::SUCCESS);
+        }
         let driver = model.driver();
         if !self.image.is_empty() {
             if model.driver().is_some() {

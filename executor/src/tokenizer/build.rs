@@ -3,9 +3,11 @@
 use super::added::{Matcher, Verbatim};
 use super::bpe::Merges;
 use super::normalize::Normalizer;
+use super::pieces::{Pieces, SUBWORD_PREFIX};
 use super::split::PreTokenizer;
+use super::template::Template;
 use super::text_index::TextIndex;
-use super::{Kind, Role, Tokenizer, TokenizerError, alphabet};
+use super::{Kind, Model, Prefix, Role, Tokenizer, TokenizerError, WordEnd, WordPieceDecoder, alphabet};
 use std::collections::HashSet;
 use tallow_format::{AddedToken, TokenizerConfig, TokenizerKind, Vocab};
 
@@ -24,9 +26,10 @@ const MAX_ID: u32 = 1 << 24;
 impl Tokenizer {
     /// A tokenizer whose begin and end tokens are those that `config` names by their texts.
     ///
-    /// Absent settings: `type` is told from the vocabulary; `pre` is `gpt2` for byte-level vocabularies and nothing for
-    /// SentencePiece-type ones, where `default` is nothing too; `add_bos` and `add_eos` are off; `add_prefix_space` is off for
-    /// the former and on for the latter; `byte_fallback` is on where the vocabulary has byte tokens.
+    /// Absent settings: `type` is told from the vocabulary; `pre` is `gpt2` for byte-level vocabularies, `bert` for WordPiece,
+    /// `metaspace` for Unigram and nothing for SentencePiece-type ones, where `default` is nothing too; `add_bos` and `add_eos`
+    /// are off; `add_prefix_space` is on for SentencePiece-type and Unigram vocabularies and else off; `byte_fallback` is on
+    /// where a SentencePiece-type vocabulary has byte tokens; `unk_token` is `[UNK]` for WordPiece and else `<unk>`.
     ///
     /// Errors: a setting that is not supported; begin or end tokens to be added and not known; an empty vocabulary. Merges are
     /// not checked: one over texts that are no tokens has no effect, one that makes a text that is no token is an error when a
@@ -43,21 +46,32 @@ impl Tokenizer {
         let verbatim = vocab.verbatim();
         let texts = texts(vocab, &verbatim)?;
         let index = TextIndex::new(texts.iter().copied())?;
-        let kind = kind(config, &index)?;
-        let merges = Merges::new(vocab.merges.iter(), &index);
-        let pre = pre_tokenizer(kind, config)?;
-        let normalizer = Normalizer::named(config.normalizer.as_deref().unwrap_or("none"))?;
+        let kind = kind(config, &index);
+        let unk_text = config.unk_token.as_deref().unwrap_or(if kind == Kind::WordPiece { "[UNK]" } else { "<unk>" });
+        let (model, pre) = match kind {
+            Kind::ByteLevel | Kind::SentencePiece => {
+                (Model::Merges(Merges::new(vocab.merges.iter(), &index)), pre_tokenizer(kind, config)?)
+            }
+            Kind::WordPiece => {
+                (Model::Pieces(Box::new(Pieces::word_piece(&texts, unk_text, config)?)), PreTokenizer::none())
+            }
+            Kind::Unigram => {
+                let pieces = Pieces::unigram(&texts, vocab, &verbatim, unk_text, config)?;
+                (Model::Pieces(Box::new(pieces)), PreTokenizer::none())
+            }
+        };
+        let normalizer = Normalizer::named(config.normalizer.as_deref().unwrap_or("none"), config.charsmap.as_deref())?;
 
         let mut roles: Vec<Role> = texts.iter().map(|text| text.map_or(Role::Missing, |_| Role::Normal)).collect();
         let byte_ids = byte_ids(kind, config, &index);
-        let verbatim = without_merged_markers(vocab, &verbatim, &merges, &index);
+        let verbatim = without_merged_markers(vocab, &verbatim, &model, &index);
         for token in &verbatim {
             roles[token.id as usize] = match token.special {
                 true => Role::Special,
                 false => Role::Added,
             };
         }
-        if kind == Kind::SentencePiece {
+        if kind != Kind::ByteLevel {
             for (byte, id) in (0..=255).zip(byte_ids) {
                 if let Some(role) = id.and_then(|id| roles.get_mut(id as usize)) {
                     *role = Role::Byte(byte);
@@ -71,7 +85,7 @@ impl Tokenizer {
         let (add_bos, add_eos) = (config.add_bos == Some(true), config.add_eos == Some(true));
         for (which, key, id, add) in [("bos", "bos_id", bos, add_bos), ("eos", "eos_id", eos, add_eos)] {
             let Some(id) = id else {
-                if add {
+                if add && config.template.is_none() {
                     return Err(TokenizerError::NoSpecialId { which });
                 }
                 continue;
@@ -84,34 +98,63 @@ impl Tokenizer {
                 Some(Role::Byte(_) | Role::Added | Role::Special) => {}
             }
         }
-        let unk = match &config.unk_token {
-            Some(_) => named(&config.unk_token),
-            None if kind == Kind::SentencePiece => named(&Some("<unk>".to_owned())),
-            None => None,
+        let unk = match (&config.unk_token, kind) {
+            (None, Kind::ByteLevel) => None,
+            _ => find(unk_text, &verbatim, &index),
         };
+        let token = |text: &str| find(text, &verbatim, &index);
+        let template = match &config.template {
+            Some(entries) => Template::new("template", entries, 1, &token)?,
+            None => Template::around(bos.filter(|_| add_bos), eos.filter(|_| add_eos)),
+        };
+        let pair = config.pair_template.as_ref();
+        let pair_template = pair.map(|entries| Template::new("pair_template", entries, 2, &token)).transpose()?;
+        let word_end = config.word_end.as_ref().filter(|end| !end.is_empty() && kind == Kind::ByteLevel).map(|end| {
+            let id = |byte: usize| index.find(&format!("{}{end}", alphabet::char_of(byte as u8)));
+            WordEnd { text: end.clone(), byte_ids: Box::new(std::array::from_fn(id)) }
+        });
+        let subword_prefix = config.subword_prefix.as_deref().unwrap_or(SUBWORD_PREFIX);
+        let mask = named(&config.mask_token);
 
         let (normalized, raw): (Vec<_>, Vec<_>) = verbatim.into_iter().partition(|token| token.normalized);
         let raw = raw.into_iter().map(|token| matched(token.text.clone(), &token));
         let normalized = normalized
             .iter()
-            .map(|token| matched(normalizer.apply(&spaces_signed(kind, &token.text)).into_owned(), token));
+            .map(|token| Ok(matched(normalizer.apply(&spaces_signed(kind, &token.text))?.into_owned(), token)))
+            .collect::<Result<Vec<_>, TokenizerError>>()?;
         Ok(Self {
             added: Matcher::new(raw.collect())?,
-            added_normalized: Matcher::new(normalized.collect())?,
+            added_normalized: Matcher::new(normalized)?,
             kind,
             index,
-            merges,
+            model,
             byte_ids,
+            word_end,
             pre,
             normalizer,
             roles,
             unk,
             bos,
             eos,
-            add_bos,
-            add_eos,
-            add_prefix_space: config.add_prefix_space.unwrap_or(kind == Kind::SentencePiece),
+            mask,
+            template,
+            pair_template,
+            prefix: prefix(kind, config)?,
+            max_length: config.max_length,
+            decoder: WordPieceDecoder::new(subword_prefix.to_owned(), config.cleanup.unwrap_or(false)),
         })
+    }
+}
+
+/// Where a space is put before text.
+fn prefix(kind: Kind, config: &TokenizerConfig) -> Result<Prefix, TokenizerError> {
+    let wanted = config.add_prefix_space.unwrap_or(matches!(kind, Kind::SentencePiece | Kind::Unigram));
+    match (config.prefix_space.as_deref(), wanted) {
+        (None | Some("always" | "missing" | "first"), false) => Ok(Prefix::Never),
+        (None | Some("always"), true) => Ok(Prefix::Always),
+        (Some("missing"), true) => Ok(Prefix::Missing),
+        (Some("first"), true) => Ok(Prefix::First),
+        (Some(other), _) => Err(TokenizerError::UnknownPrefix { found: other.to_owned() }),
     }
 }
 
@@ -119,7 +162,7 @@ impl Tokenizer {
 fn spaces_signed(kind: Kind, text: &str) -> String {
     match kind {
         Kind::SentencePiece => text.replace(super::SPACE_SIGN, " "),
-        Kind::ByteLevel => text.to_owned(),
+        Kind::ByteLevel | Kind::WordPiece | Kind::Unigram => text.to_owned(),
     }
 }
 
@@ -145,19 +188,18 @@ fn texts<'a>(vocab: &'a Vocab, verbatim: &'a [AddedToken]) -> Result<Vec<Option<
     Ok(texts)
 }
 
-fn kind(config: &TokenizerConfig, index: &TextIndex) -> Result<Kind, TokenizerError> {
+fn kind(config: &TokenizerConfig, index: &TextIndex) -> Kind {
     match config.kind {
-        Some(TokenizerKind::ByteLevelBpe) => Ok(Kind::ByteLevel),
-        Some(TokenizerKind::SentencePieceBpe) => Ok(Kind::SentencePiece),
+        Some(TokenizerKind::ByteLevelBpe) => Kind::ByteLevel,
+        Some(TokenizerKind::SentencePieceBpe) => Kind::SentencePiece,
+        Some(TokenizerKind::WordPiece) => Kind::WordPiece,
+        Some(TokenizerKind::Unigram) => Kind::Unigram,
         Some(TokenizerKind::Bpe) | None => {
             let byte_tokens = index.find("▁").is_some() && index.find(&byte_token(b'\n')).is_some();
             match config.byte_fallback.unwrap_or(byte_tokens) {
-                true => Ok(Kind::SentencePiece),
-                false => Ok(Kind::ByteLevel),
+                true => Kind::SentencePiece,
+                false => Kind::ByteLevel,
             }
-        }
-        Some(kind @ (TokenizerKind::WordPiece | TokenizerKind::Unigram)) => {
-            Err(TokenizerError::UnsupportedKind { kind: kind.name().to_owned() })
         }
     }
 }
@@ -165,9 +207,9 @@ fn kind(config: &TokenizerConfig, index: &TextIndex) -> Result<Kind, TokenizerEr
 fn pre_tokenizer(kind: Kind, config: &TokenizerConfig) -> Result<PreTokenizer, TokenizerError> {
     match (config.pattern.as_deref(), config.pre.as_deref(), kind) {
         (Some(pattern), ..) => PreTokenizer::from_pattern(pattern),
-        (_, Some("none"), _) | (_, None | Some("default"), Kind::SentencePiece) => Ok(PreTokenizer::none()),
-        (_, Some(name), _) => PreTokenizer::named(name),
         (_, None, Kind::ByteLevel) => PreTokenizer::named("gpt2"),
+        (_, Some("none"), _) | (_, None, _) | (_, Some("default"), Kind::SentencePiece) => Ok(PreTokenizer::none()),
+        (_, Some(name), _) => PreTokenizer::named(name),
     }
 }
 
@@ -178,21 +220,17 @@ fn byte_token(byte: u8) -> String {
 fn byte_ids(kind: Kind, config: &TokenizerConfig, index: &TextIndex) -> [Option<u32>; 256] {
     std::array::from_fn(|byte| {
         let byte = byte as u8;
-        match kind {
-            Kind::ByteLevel => index.find(alphabet::char_of(byte).encode_utf8(&mut [0; 4])),
-            Kind::SentencePiece if config.byte_fallback == Some(false) => None,
-            Kind::SentencePiece => index.find(&byte_token(byte)),
+        match (kind, config.byte_fallback) {
+            (Kind::ByteLevel, _) => index.find(alphabet::char_of(byte).encode_utf8(&mut [0; 4])),
+            (Kind::SentencePiece, None | Some(true)) | (Kind::Unigram, Some(true)) => index.find(&byte_token(byte)),
+            (Kind::SentencePiece | Kind::Unigram | Kind::WordPiece, _) => None,
         }
     })
 }
 
 /// The verbatim tokens less those that only look like markup (`<|…|>`) and that merges make: these are words.
-fn without_merged_markers(
-    vocab: &Vocab,
-    verbatim: &[AddedToken],
-    merges: &Merges,
-    index: &TextIndex,
-) -> Vec<AddedToken> {
+fn without_merged_markers(vocab: &Vocab, verbatim: &[AddedToken], model: &Model, index: &TextIndex) -> Vec<AddedToken> {
+    let Model::Merges(merges) = model else { return verbatim.to_vec() };
     let declared: HashSet<u32> = vocab.added.iter().map(|token| token.id).collect();
     let is_markup = |token: &&AddedToken| declared.contains(&token.id) || !merges.make(&token.text, index);
     verbatim.iter().filter(is_markup).cloned().collect()

@@ -1,17 +1,12 @@
 //! What can go wrong with a tokenizer.
 
+use super::normalize::STEPS;
 use thiserror::Error;
 
 /// A vocabulary or configuration that makes no tokenizer, or a text that it cannot encode.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
-    /// The kind of tokenizer is known and not supported, or not known.
-    #[error("[tokenizer] type = \"{kind}\" is not supported; supported: bpe, byte_level_bpe, sentencepiece_bpe")]
-    UnsupportedKind {
-        /// The value of `type`.
-        kind: String,
-    },
     /// The model has no tokenizer.
     #[error("the model's vocab section is empty: it has no tokenizer, so give it ids instead of text")]
     NoVocabulary,
@@ -25,11 +20,50 @@ pub enum TokenizerError {
     },
     /// No normaliser bears this name.
     #[error(
-        "[tokenizer] normalizer = \"{name}\" is not supported; supported: none, nfc, nfd, nfkc, nfkd, lowercase, and several of them joined by commas"
+        "[tokenizer] normalizer = \"{name}\" is not supported; supported: {steps}, and several of them joined by commas",
+        steps = STEPS
     )]
     UnknownNormalizer {
         /// The name that is not known.
         name: String,
+    },
+    /// A space is to be put somewhere else.
+    #[error("[tokenizer] prefix_space = \"{found}\" is not supported; supported: always, missing, first")]
+    UnknownPrefix {
+        /// The value of `prefix_space`.
+        found: String,
+    },
+    /// The map of the normaliser's step `precompiled` is missing or broken.
+    #[error("[tokenizer] charsmap {cause}; take it from the model's tokenizer.json again")]
+    BadCharsmap {
+        /// What is wrong.
+        cause: String,
+    },
+    /// A template does not say where the text stands, or names a token that does not exist.
+    #[error("[tokenizer] {key} {cause}; it is a list of texts of tokens, with each of its texts ($A, $B) once")]
+    BadTemplate {
+        /// `template` or `pair_template`.
+        key: &'static str,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Two texts are given to a tokenizer that takes one.
+    #[error("the tokenizer does not say how two texts are put together; give [tokenizer] a `pair_template`")]
+    NoPairs,
+    /// The model of a WordPiece or Unigram vocabulary needs a token for the unknown.
+    #[error("[tokenizer] unk_token: the vocabulary has no token \"{text}\", which this type of tokenizer needs")]
+    NoUnknownToken {
+        /// Its text.
+        text: String,
+    },
+    /// A Unigram vocabulary without scores.
+    #[error("vocab: there is no table [scores], which a tokenizer of type unigram needs")]
+    NoScores,
+    /// The `tokenizers` library failed.
+    #[error("the tokenizer failed: {message}")]
+    Library {
+        /// What it says.
+        message: String,
     },
     /// The pre-tokeniser's regular expression does not compile.
     #[error("[tokenizer] pattern \"{pattern}\" is not a regular expression: {message}")]
@@ -120,6 +154,6 @@ pub enum TokenizerError {
 impl TokenizerError {
     /// True if the file is sound but asks for something this version does not do.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self, Self::UnsupportedKind { .. } | Self::UnknownPre { .. } | Self::UnknownNormalizer { .. })
+        matches!(self, Self::UnknownPre { .. } | Self::UnknownNormalizer { .. } | Self::UnknownPrefix { .. })
     }
 }

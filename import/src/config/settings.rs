@@ -163,6 +163,7 @@ const READ: &[&str] = &[
     "max_length",
     "num_beams",
     "pad_token_id",
+    "problem_type",
     "suppress_tokens",
 ];
 

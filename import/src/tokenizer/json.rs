@@ -1,39 +1,59 @@
 //! The tokenizer of a Hugging Face folder: `tokenizer.json`, recognised part by part. A part that is not recognised is an
 //! error with its name: a tokenizer that is almost right gives wrong ids without a word.
 
-use std::collections::HashSet;
+mod bpe;
+mod normalizer;
+mod pieces;
+mod template;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tallow_format::vocab::{AddedToken, Merges, Vocab};
+use tallow_format::vocab::{AddedToken, Vocab};
 
-use super::pre::{self, Pre};
-use super::{MAX_TOKEN_ID, TokenizerText};
+use super::{MAX_TOKEN_ID, TokenizerText, vocab_txt};
 use crate::config::Ids;
 use crate::error::{ImportError, Result, clip};
 use crate::json;
+use template::Template;
 
 /// How deep lists of components may nest.
 const MAX_DEPTH: usize = 8;
+/// What `tokenizer_config.json` says where a text may be of any length, or more.
+const NO_LIMIT: u64 = 1 << 24;
+
+/// Keys of `[tokenizer]` with their values.
+type Settings = Vec<(String, Value)>;
 
 /// Reads the tokenizer of a folder; `None` when it has none at all.
 pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     let path = folder.join("tokenizer.json");
-    if !path.is_file() {
-        let others = ["tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json"];
-        return match others.iter().find(|f| folder.join(f).is_file()) {
-            None => Ok(None),
-            Some(other) => Err(ImportError::unsupported(
-                folder,
-                "tokenizer",
-                format!("there is a `{other}` and no `tokenizer.json`, which is what is read"),
-                "`AutoTokenizer.from_pretrained(folder).save_pretrained(folder)` writes one.",
-            )),
-        };
-    }
-    let value = json::read(&path)?;
     let config = json::read_optional(&folder.join("tokenizer_config.json"))?;
-    Reader { path, value: &value }.read(config.as_ref()).map(Some)
+    if path.is_file() {
+        let value = json::read(&path)?;
+        return Reader { path, value: &value }.read(config.as_ref()).map(Some);
+    }
+    let words = folder.join("vocab.txt");
+    if words.is_file() {
+        let value = vocab_txt::as_json(&words, config.as_ref())?;
+        return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
+    }
+    let others = ["tokenizer.model", "vocab.json", "spiece.model", "spm.model", "tekken.json"];
+    match others.iter().find(|f| folder.join(f).is_file()) {
+        None => Ok(None),
+        Some(other) => Err(ImportError::unsupported(
+            folder,
+            "tokenizer",
+            format!("there is a `{other}` and no `tokenizer.json`, which is what is read"),
+            "`AutoTokenizer.from_pretrained(folder).save_pretrained(folder)` writes one.",
+        )),
+    }
+}
+
+/// The text of a special token in `tokenizer_config.json`.
+pub(super) fn token_text<'a>(config: Option<&'a Value>, key: &str) -> Option<&'a str> {
+    let token = config.and_then(|c| c.get(key))?;
+    token.as_str().or_else(|| token.get("content").and_then(Value::as_str))
 }
 
 struct Reader<'a> {
@@ -44,71 +64,62 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn read(&self, config: Option<&Value>) -> Result<TokenizerText> {
         let model = &self.value["model"];
-        self.check_model(model)?;
         let mut warnings = Vec::new();
-        let mut vocab = self.vocab(model, &mut warnings)?;
-        vocab.merges = self.merges(model)?;
-        self.check_merges(&vocab)?;
-        let whole_words = self.flag(model, "ignore_merges", "model")?;
-        let pre = self.parts("pre_tokenizer", "pretokenizers")?;
-        let byte_level = pre.iter().any(|p| type_of(p) == "ByteLevel");
-        let mut settings = if byte_level {
-            self.byte_level(&pre, whole_words)?
-        } else {
-            self.sentence_piece(&pre, model, whole_words)?
+        let mut vocab = Vocab::default();
+        let mut settings = match self.model_type(model) {
+            "BPE" => self.bpe(model, &mut vocab, &mut warnings)?,
+            "WordPiece" => self.word_piece(model, &mut vocab, &mut warnings)?,
+            "Unigram" => self.unigram(model, &mut vocab, &mut warnings)?,
+            other => return Err(self.unknown("model", &format!("type `{}`", clip(other)))),
         };
-        let (begin, end) = self.template()?;
+        let template = self.template(&vocab)?;
         let mut ids = Ids::default();
-        settings.push(("add_bos".into(), begin.is_some().into()));
-        settings.push(("add_eos".into(), end.is_some().into()));
-        ids.bos = begin;
-        let texts = |key: &str| {
-            let token = config.and_then(|c| c.get(key))?;
-            token.as_str().or_else(|| token.get("content").and_then(Value::as_str))
-        };
+        settings.push(("add_bos".into(), template.begin().is_some().into()));
+        settings.push(("add_eos".into(), template.end().is_some().into()));
         let find = |text: Option<&str>| text.and_then(|t| vocab.find(t));
-        ids.bos = ids.bos.or_else(|| find(texts("bos_token")));
-        if let Some(id) = find(texts("eos_token")) {
+        ids.bos = template.begin().or_else(|| find(token_text(config, "bos_token")));
+        if let Some(id) = find(token_text(config, "eos_token")) {
             ids.add_eos(id);
         }
-        if let Some(id) = end {
+        if let Some(id) = template.end() {
             ids.add_eos(id);
         }
-        ids.pad = find(texts("pad_token"));
+        ids.pad = find(token_text(config, "pad_token"));
         ids.unk = find(model.get("unk_token").and_then(Value::as_str));
+        if !template.is_plain() {
+            settings.extend(self.around(&template, &vocab, config)?);
+        }
         Ok(TokenizerText { vocab, settings, ids, warnings })
     }
 
-    fn check_model(&self, model: &Value) -> Result<()> {
-        let kind = match model.get("type").and_then(Value::as_str) {
+    /// What models that read whole texts want of their tokenizer, beside ids: templates, a mask, a length.
+    fn around(&self, template: &Template, vocab: &Vocab, config: Option<&Value>) -> Result<Settings> {
+        let mut settings = self.template_settings(template, vocab)?;
+        let known = |text: &&str| vocab.added.iter().any(|t| t.special && t.text == **text);
+        let mask = token_text(config, "mask_token").or_else(|| ["[MASK]", "<mask>"].into_iter().find(known));
+        if let Some(mask) = mask.filter(known) {
+            settings.push(("mask_token".into(), mask.into()));
+        }
+        let length = config.and_then(|c| c.get("model_max_length")).and_then(Value::as_u64);
+        if let Some(length) = length.filter(|&n| n > 0 && n < NO_LIMIT) {
+            settings.push(("max_length".into(), length.into()));
+        }
+        Ok(settings)
+    }
+
+    fn model_type(&self, model: &'a Value) -> &'a str {
+        match model.get("type").and_then(Value::as_str) {
             Some(kind) => kind,
             None if model.get("merges").is_some() => "BPE",
             None => "of no type",
-        };
-        if kind != "BPE" {
-            return Err(self.unknown("model", &format!("type `{}`", clip(kind))));
-        }
-        for (key, neutral) in [("continuing_subword_prefix", ""), ("end_of_word_suffix", "")] {
-            match model.get(key) {
-                None | Some(Value::Null) => {}
-                Some(Value::String(text)) if text == neutral => {}
-                Some(other) => {
-                    return Err(self.unknown("model", &format!("`{key}` = {}", clip(&other.to_string()))));
-                }
-            }
-        }
-        match model.get("dropout") {
-            None | Some(Value::Null) => Ok(()),
-            Some(rate) if rate.as_f64() == Some(0.0) => Ok(()),
-            Some(rate) => Err(self.unknown("model", &format!("`dropout` = {}", clip(&rate.to_string())))),
         }
     }
 
-    fn vocab(&self, model: &Value, warnings: &mut Vec<String>) -> Result<Vocab> {
+    /// The tokens of an object from text to id.
+    fn tokens(&self, model: &Value, vocab: &mut Vocab) -> Result<()> {
         let Some(map) = model.get("vocab").and_then(Value::as_object) else {
             return Err(self.broken("model.vocab", "it is missing or no object"));
         };
-        let mut vocab = Vocab::default();
         for (text, id) in map {
             let id = self.id(id, "model.vocab")?;
             if let Some(other) = put(&mut vocab.tokens, id, text) {
@@ -117,6 +128,11 @@ impl<'a> Reader<'a> {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// Tokens that are matched verbatim.
+    fn added_tokens(&self, vocab: &mut Vocab, warnings: &mut Vec<String>) -> Result<()> {
         for token in self.value["added_tokens"].as_array().into_iter().flatten() {
             let id = self.id(&token["id"], "added_tokens")?;
             let Some(text) = token["content"].as_str().filter(|t| !t.is_empty()) else {
@@ -148,212 +164,7 @@ impl<'a> Reader<'a> {
         if let Some(pair) = vocab.added.windows(2).find(|p| p[0].id == p[1].id) {
             return Err(self.broken("added_tokens", &format!("id {} stands there twice", pair[0].id)));
         }
-        Ok(vocab)
-    }
-
-    fn merges(&self, model: &Value) -> Result<Merges> {
-        let mut merges = Merges::default();
-        for (rank, merge) in model["merges"].as_array().into_iter().flatten().enumerate() {
-            let pair = match merge {
-                Value::String(text) => text.split_once(' '),
-                Value::Array(parts) => match parts.as_slice() {
-                    [Value::String(left), Value::String(right)] => Some((left.as_str(), right.as_str())),
-                    _ => None,
-                },
-                _ => None,
-            };
-            let Some((left, right)) = pair else {
-                return Err(self.broken(
-                    "model.merges",
-                    &format!("entry {rank} is {}, and must be a pair of tokens", clip(&merge.to_string())),
-                ));
-            };
-            if !merges.push(left, right) {
-                return Err(self.broken("model.merges", "the merges pass 4 GiB of text"));
-            }
-        }
-        Ok(merges)
-    }
-
-    fn check_merges(&self, vocab: &Vocab) -> Result<()> {
-        let known: HashSet<&str> = vocab.tokens.iter().flatten().map(String::as_str).collect();
-        let mut joined = String::new();
-        for (rank, (left, right)) in vocab.merges.iter().enumerate() {
-            joined.clear();
-            joined.push_str(left);
-            joined.push_str(right);
-            if let Some(missing) = [left, right, &joined].into_iter().find(|t| !known.contains(t)) {
-                return Err(self.broken(
-                    "model.merges",
-                    &format!(
-                        "entry {rank} joins `{}` and `{}`, and the vocabulary has no `{}`",
-                        clip(left),
-                        clip(right),
-                        clip(missing)
-                    ),
-                ));
-            }
-        }
         Ok(())
-    }
-
-    /// Byte-level BPE: optional normal forms, patterns, `ByteLevel` last.
-    fn byte_level(&self, pre: &[&'a Value], whole_words: bool) -> Result<Vec<(String, Value)>> {
-        let mut forms = Vec::new();
-        for part in self.parts("normalizer", "normalizers")? {
-            forms.push(self.normal_form(part)?);
-        }
-        let mut patterns = Vec::new();
-        let mut prefix = false;
-        for (n, part) in pre.iter().enumerate() {
-            let last = n + 1 == pre.len();
-            match type_of(part) {
-                "ByteLevel" if last => {
-                    prefix = self.flag(part, "add_prefix_space", "pre_tokenizer")?;
-                    if part["use_regex"].as_bool().unwrap_or(true) {
-                        patterns.push(pre::GPT2);
-                    }
-                }
-                "Split" => {
-                    let isolated =
-                        part["behavior"].as_str() == Some("Isolated") && !self.flag(part, "invert", "pre_tokenizer")?;
-                    match part["pattern"]["Regex"].as_str() {
-                        Some(regex) if isolated => patterns.push(regex),
-                        _ => return Err(self.unknown("pre_tokenizer", &describe(part))),
-                    }
-                }
-                "Digits" if self.flag(part, "individual_digits", "pre_tokenizer")? => {
-                    patterns.push(pre::DIGIT);
-                }
-                _ => return Err(self.unknown("pre_tokenizer", &describe(part))),
-            }
-        }
-        for part in self.parts("decoder", "decoders")? {
-            if type_of(part) != "ByteLevel" {
-                return Err(self.unknown("decoder", &describe(part)));
-            }
-        }
-        let mut settings = vec![("type".to_owned(), Value::from("byte_level_bpe"))];
-        match pre::recognise(&patterns, whole_words) {
-            Some(Pre::Named(name)) => settings.push(("pre".into(), name.into())),
-            Some(Pre::Pattern(pattern)) => settings.push(("pattern".into(), pattern.into())),
-            None => {
-                let shown: Vec<String> = patterns.iter().map(|p| clip(p)).collect();
-                let what = if whole_words { " with `ignore_merges`" } else { "" };
-                return Err(self.unknown("pre_tokenizer", &format!("the patterns {shown:?} one after another{what}")));
-            }
-        }
-        if !forms.is_empty() {
-            settings.push(("normalizer".into(), forms.join(",").into()));
-        }
-        settings.push(("add_prefix_space".into(), prefix.into()));
-        Ok(settings)
-    }
-
-    /// SentencePiece-type BPE: spaces become `▁`, words are not cut, unknown characters are spelt in bytes.
-    fn sentence_piece(&self, pre: &[&'a Value], model: &Value, whole_words: bool) -> Result<Vec<(String, Value)>> {
-        if whole_words {
-            return Err(self.unknown("model", "`ignore_merges` without a byte-level pre-tokenizer"));
-        }
-        let mut forms = Vec::new();
-        let (mut prefix, mut replaced) = (false, false);
-        for part in self.parts("normalizer", "normalizers")? {
-            match type_of(part) {
-                "Prepend" if part["prepend"].as_str() == Some("▁") => prefix = true,
-                "Replace" if is_replace(part, " ", "▁") => replaced = true,
-                _ if !replaced && !prefix => forms.push(self.normal_form(part)?),
-                _ => return Err(self.unknown("normalizer", &describe(part))),
-            }
-        }
-        for part in pre {
-            match type_of(part) {
-                // Cuts at spaces, of which none are left.
-                "Split" if replaced && part["pattern"]["String"].as_str() == Some(" ") => {}
-                "Metaspace" if part["replacement"].as_str() == Some("▁") && !replaced => {
-                    if part["split"].as_bool().unwrap_or(true) {
-                        return Err(self.unknown("pre_tokenizer", "Metaspace with `split` = true"));
-                    }
-                    prefix = match part["prepend_scheme"].as_str() {
-                        Some("always" | "first") => true,
-                        Some("never") => false,
-                        Some(_) => return Err(self.unknown("pre_tokenizer", &describe(part))),
-                        None => part["add_prefix_space"].as_bool().unwrap_or(true),
-                    };
-                    replaced = true;
-                }
-                _ => return Err(self.unknown("pre_tokenizer", &describe(part))),
-            }
-        }
-        if !replaced {
-            return Err(self.unknown(
-                "pre_tokenizer",
-                "none of `ByteLevel`, `Metaspace` and a normalizer that replaces spaces by ▁",
-            ));
-        }
-        for part in self.parts("decoder", "decoders")? {
-            let fine = match type_of(part) {
-                "ByteFallback" | "Fuse" => true,
-                "Metaspace" => part["replacement"].as_str() == Some("▁"),
-                "Replace" => is_replace(part, "▁", " "),
-                "Strip" => part["content"].as_str() == Some(" ") && part["stop"].as_u64() == Some(0),
-                _ => false,
-            };
-            if !fine {
-                return Err(self.unknown("decoder", &describe(part)));
-            }
-        }
-        let mut settings = vec![("type".to_owned(), Value::from("sentencepiece_bpe"))];
-        if !forms.is_empty() {
-            settings.push(("normalizer".into(), forms.join(",").into()));
-        }
-        settings.push(("add_prefix_space".into(), prefix.into()));
-        let fallback = self.flag(model, "byte_fallback", "model")?;
-        settings.push(("byte_fallback".into(), fallback.into()));
-        Ok(settings)
-    }
-
-    /// Ids before and after the text, from the post-processor.
-    fn template(&self) -> Result<(Option<u32>, Option<u32>)> {
-        let mut ends = (None, None);
-        for part in self.parts("post_processor", "processors")? {
-            match type_of(part) {
-                "ByteLevel" => {}
-                "TemplateProcessing" => {
-                    let mut text_seen = false;
-                    for piece in part["single"].as_array().into_iter().flatten() {
-                        if piece.get("Sequence").is_some() {
-                            text_seen = true;
-                            continue;
-                        }
-                        let name = piece["SpecialToken"]["id"].as_str().unwrap_or_default();
-                        let ids = part["special_tokens"][name]["ids"].as_array();
-                        let end = if text_seen { &mut ends.1 } else { &mut ends.0 };
-                        match ids.map(Vec::as_slice) {
-                            Some([id]) if end.is_none() => *end = Some(self.id(id, "post_processor")?),
-                            _ => {
-                                return Err(self.unknown(
-                                    "post_processor",
-                                    "TemplateProcessing with more than one token before or after the text",
-                                ));
-                            }
-                        }
-                    }
-                }
-                _ => return Err(self.unknown("post_processor", &describe(part))),
-            }
-        }
-        Ok(ends)
-    }
-
-    fn normal_form(&self, part: &Value) -> Result<&'static str> {
-        match type_of(part) {
-            "NFC" => Ok("nfc"),
-            "NFD" => Ok("nfd"),
-            "NFKC" => Ok("nfkc"),
-            "NFKD" => Ok("nfkd"),
-            "Lowercase" => Ok("lowercase"),
-            _ => Err(self.unknown("normalizer", &describe(part))),
-        }
     }
 
     /// A component as a list, sequences opened up.
@@ -412,7 +223,7 @@ impl<'a> Reader<'a> {
             &self.path,
             format!("`{place}`"),
             format!("{what} is not read"),
-            "Byte-level BPE and SentencePiece-type BPE are read. Move the tokenizer files away to import without one.",
+            "BPE (byte-level and SentencePiece-type), WordPiece and Unigram are read. Move the tokenizer files away to import without one.",
         )
     }
 }

@@ -4,6 +4,7 @@ pub mod gguf;
 pub mod json;
 mod merges;
 mod pre;
+mod vocab_txt;
 
 use serde_json::Value;
 use tallow_format::Vocab;

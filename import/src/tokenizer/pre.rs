@@ -3,6 +3,9 @@
 /// GPT-2's pattern, which the component `ByteLevel` applies by itself.
 pub(super) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
+/// CLIP's pattern, which keeps what it matches and drops the rest.
+pub(super) const CLIP: &str = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+";
+
 /// Single digits, which the component `Digits` cuts out.
 pub(super) const DIGIT: &str = r"\p{N}";
 
@@ -25,6 +28,8 @@ pub(super) enum Pre {
 pub(super) fn recognise(patterns: &[&str], whole_words: bool) -> Option<Pre> {
     let named = match (patterns, whole_words) {
         ([GPT2], false) => Some("gpt2"),
+        // What CLIP's pattern matches, that of GPT-2 does not cut further.
+        ([CLIP, GPT2] | [CLIP], false) => Some("clip"),
         ([DIGIT, GPT2], false) => Some("smollm"),
         ([QWEN2], false) => Some("qwen2"),
         ([LLAMA3], true) => Some("llama3"),

@@ -19,6 +19,8 @@ pub(super) struct PreTokenizer {
     stages: Vec<Stage>,
     /// A word that is a token as it stands is that token, whatever the merges would make of it.
     pub(super) whole_words: bool,
+    /// White space is left out: pieces of nothing else do not become words.
+    drops_space: bool,
 }
 
 #[derive(Debug)]
@@ -33,7 +35,7 @@ const BACKTRACK_LIMIT: usize = 10_000_000;
 impl PreTokenizer {
     /// The pre-tokeniser that cuts nothing.
     pub(super) fn none() -> Self {
-        Self { stages: Vec::new(), whole_words: false }
+        Self { stages: Vec::new(), whole_words: false, drops_space: false }
     }
 
     /// The pre-tokeniser of that name. Errors: no such name; it is known but not supported.
@@ -47,7 +49,7 @@ impl PreTokenizer {
                 Part::Pattern(pattern) => compile(pattern),
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { stages, whole_words })
+        Ok(Self { stages, whole_words, drops_space: name == "clip" })
     }
 
     /// A pre-tokeniser with one explicit regular expression. Errors: it does not compile.
@@ -56,17 +58,24 @@ impl PreTokenizer {
             Some(rules) => Stage::Rules(rules),
             None => compile(pattern)?,
         };
-        Ok(Self { stages: vec![stage], whole_words: false })
+        Ok(Self { stages: vec![stage], whole_words: false, drops_space: false })
     }
 
-    /// Calls `word` with each piece of `text` in order; the pieces are not empty and together are `text`.
+    /// Calls `word` with each piece of `text` in order; the pieces are not empty and together are `text`, less white space
+    /// where it is left out.
     /// Errors: those of `word`; a pattern needs more steps than it may take.
     pub(super) fn split(
         &self,
         text: &str,
         word: &mut dyn FnMut(&str) -> Result<(), TokenizerError>,
     ) -> Result<(), TokenizerError> {
-        split_stages(&self.stages, text, word)
+        if !self.drops_space {
+            return split_stages(&self.stages, text, word);
+        }
+        split_stages(&self.stages, text, &mut |piece| match piece.trim().is_empty() {
+            true => Ok(()),
+            false => word(piece),
+        })
     }
 }
 
@@ -245,6 +254,7 @@ fn stages_of(name: &str) -> Option<(Vec<Part>, bool)> {
         }
         "qwen2" | "stablelm2" | "hunyuan" | "solar-open" | "deepseek-r1-qwen" | "kormo" | "f2llmv2" | "megrez"
         | "grok-2" => cut(vec![Rules(&QWEN2)]),
+        "clip" => cut(vec![Pattern(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")]),
         "qwen35" => cut(vec![Rules(&QWEN35)]),
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0" | "lfm2"
         | "jina-v5-nano" | "glm4" | "glm5" => whole(vec![Rules(&LLAMA3)]),

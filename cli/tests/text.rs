@@ -1,0 +1,122 @@
+//! Encoders as a user runs them: a folder and texts in, vectors, labels, tags and words out.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::*;
+use std::path::{Path, PathBuf};
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests").join(path)
+}
+
+/// A folder with the folder `m` in it: a case of `tests/text/` with its tokenizer.
+fn folder(case: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("m");
+    let copy = |from: &Path, into: &Path| {
+        std::fs::create_dir_all(into).unwrap();
+        for file in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+            if file.is_file() {
+                std::fs::copy(&file, into.join(file.file_name().unwrap())).unwrap();
+            }
+        }
+    };
+    copy(&repository("tokenizers/wordpiece-uncased"), &into);
+    copy(&repository(&format!("text/{case}")), &into);
+    let pooling = repository(&format!("text/{case}/1_Pooling"));
+    if pooling.exists() {
+        copy(&pooling, &into.join("1_Pooling"));
+    }
+    dir
+}
+
+/// The last field of a line.
+fn last(line: &str) -> &str {
+    line.split_whitespace().last().unwrap()
+}
+
+#[test]
+fn vectors_come_as_a_table_or_whole() {
+    let folder = folder("vectors");
+    let run = |more: &[&str]| tallow(folder.path(), &[&["run", "m", "--text"], more].concat());
+    let text = run(&["the fox", "the dog", "the  fox"]).fine();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4 + 1 + 4, "{text}");
+    assert!(lines[0].contains("size") && lines[0].contains("norm") && lines[0].contains("first values"), "{text}");
+    assert!(lines[1].contains("the fox") && lines[1].contains("32") && lines[1].contains("1.0000"), "{text}");
+    assert!(lines[5].starts_with("cosine"), "{text}");
+    assert_eq!((last(lines[6]), last(lines[8])), ("1.0000", "1.0000"), "white space changes nothing: {text}");
+    assert_ne!(last(lines[7]), "1.0000", "{text}");
+    let widths: Vec<usize> = lines[5..].iter().map(|line| line.chars().count()).collect();
+    assert!(widths.windows(2).all(|w| w[0] == w[1]), "columns line up: {text}");
+
+    let json = run(&["the fox", "--json"]).json();
+    assert_eq!((json["task"].as_str(), json["results"][0]["text"].as_str()), (Some("embed"), Some("the fox")));
+    let vector: Vec<f64> =
+        json["results"][0]["embedding"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+    assert_eq!(vector.len(), 32);
+    assert!((vector.iter().map(|v| v * v).sum::<f64>() - 1.0).abs() < 1e-5);
+    // A text alone, as a prompt and from stdin.
+    for ran in [
+        tallow(folder.path(), &["run", "m", "the fox", "--json"]),
+        tallow_with(folder.path(), &["run", "m", "--json"], b"the fox\n"),
+        tallow_with(folder.path(), &["run", "m", "--text", "-", "--json"], b"the fox\n\n  \n"),
+    ] {
+        assert_eq!(ran.json()["results"], json["results"]);
+    }
+    let two = tallow_with(folder.path(), &["run", "m", "--text", "-", "--json"], b"a dog\nthe fox");
+    assert_eq!(two.json()["results"][1], json["results"][0]);
+}
+
+#[test]
+fn long_texts_are_cut_with_a_warning() {
+    let folder = folder("vectors");
+    let ran = tallow(folder.path(), &["run", "m", "--text", "a", &"dog ".repeat(30)]);
+    assert!(ran.stderr.contains("text 2 is longer than 24 tokens; 8 were left out"), "{}", ran.stderr);
+    ran.fine();
+}
+
+#[test]
+fn labels_tags_and_words_come_with_probabilities() {
+    let labels = folder("labels");
+    let text = tallow(labels.path(), &["run", "m", "--text", "the fox", "a dog"]).fine();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[4]), (8, "the fox", "a dog"), "{text}");
+    let scores: Vec<f64> = lines[1..4].iter().map(|line| last(line).parse().unwrap()).collect();
+    assert!((scores.iter().sum::<f64>() - 1.0).abs() < 1e-3 && scores.is_sorted_by(|a, b| a >= b), "{text}");
+    for name in ["joy", "anger", "fear"] {
+        assert!(text.contains(&format!("  {name} ")), "{text}");
+    }
+    let pairs = tallow(labels.path(), &["run", "m", "--pairs", "--json", "--text", "the fox\ta dog"]).json();
+    let alone = tallow(labels.path(), &["run", "m", "--json", "--text", "the fox a dog"]).json();
+    assert_eq!(pairs["tokens"].as_u64().unwrap(), alone["tokens"].as_u64().unwrap() + 1, "one more [SEP]");
+    assert!(tallow(labels.path(), &["run", "m", "--pairs", "--text", "the fox"]).fails(2).contains("no tab"));
+
+    let tags = folder("tags");
+    let text = tallow(tags.path(), &["run", "m", "--text", "the fox!"]).fine();
+    assert_eq!(text.lines().map(|line| line.split_whitespace().next().unwrap()).collect::<Vec<_>>()[0], "the");
+    assert!(text.contains("\n  !"), "{text}");
+    let json = tallow(tags.path(), &["run", "m", "--json", "--text", "the fox!"]).json();
+    assert_eq!(json["results"][0]["tokens"][0]["token"], "the");
+
+    let masks = folder("masks");
+    let text = tallow(masks.path(), &["run", "m", "--text", "the [MASK] and the [MASK]"]).fine();
+    assert_eq!(text.lines().count(), 2 * (1 + 5), "{text}");
+    assert!(tallow(masks.path(), &["run", "m", "--text", "the"]).fails(2).contains("no `[MASK]`"));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let folder = folder("vectors");
+    for (arguments, part) in [
+        (&["run", "m", "a", "--text", "b"][..], "PROMPT or --text"),
+        (&["chat", "m"], "gives vectors of texts"),
+        (&["run", "--text", "b"], "takes no whole texts"),
+        (&["run", "m", "--pairs", "--text", "a\tb"], "gives no labels of texts"),
+    ] {
+        let ran = tallow_with(folder.path(), arguments, b"");
+        assert!(ran.code == 2 && ran.stderr.contains(part), "{arguments:?}: {} {}", ran.code, ran.stderr);
+    }
+    assert!(tallow_with(folder.path(), &["run", "m", "--text", "-"], b"\n").stderr.contains("no text on stdin"));
+}

@@ -1,0 +1,167 @@
+//! Tokenizers from the files that models bring to ids: against those of the `tokenizers` library in its Python form
+//! (`expected.json`), and against the library itself on random texts.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "test helpers fail by panicking")]
+
+mod common;
+
+use common::folder;
+use proptest::prelude::*;
+use serde_json::Value as Json;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use tallow::executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
+use tallow::format::{Config, Vocab};
+
+const CASES: [&str; 8] = [
+    "bpe-clip",
+    "bpe-first",
+    "bpe-roberta",
+    "unigram-t5",
+    "unigram-xlmr",
+    "wordpiece-cased",
+    "wordpiece-uncased",
+    "wordpiece-vocab-txt",
+];
+
+fn at(case: &str) -> PathBuf {
+    folder("tests/tokenizers").join(case)
+}
+
+/// The tokenizer as a `.model` holds it: its tables are written as text and read again.
+fn ours(case: &str) -> Tokenizer {
+    let read = tallow::import::tokenizer::json::read(&at(case)).unwrap().unwrap();
+    assert!(read.warnings.is_empty(), "{case}: {:?}", read.warnings);
+    let mut text = "[tokenizer]\n".to_owned();
+    for (key, value) in &read.settings {
+        text += &format!("{key} = {value}\n");
+    }
+    let config = Config::parse(&text).unwrap();
+    let vocab = Vocab::parse(&read.vocab.to_text()).unwrap();
+    assert_eq!(vocab, read.vocab, "{case}");
+    let ids = SpecialIds { bos: read.ids.bos, eos: read.ids.eos.first().copied() };
+    Tokenizer::with_ids(&vocab, &config.tokenizer().unwrap(), ids).unwrap()
+}
+
+fn expected(case: &str) -> Json {
+    serde_json::from_str(&std::fs::read_to_string(at(case).join("expected.json")).unwrap()).unwrap()
+}
+
+fn ids(value: &Json) -> Vec<u32> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn entries<'a>(expected: &'a Json, key: &str) -> &'a Vec<Json> {
+    let entries = expected[key].as_array().unwrap();
+    assert!(!entries.is_empty(), "{key}");
+    entries
+}
+
+#[test]
+fn every_folder_is_a_case() {
+    let mut found: Vec<String> = std::fs::read_dir(folder("tests/tokenizers"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(found, CASES);
+}
+
+#[test]
+fn awkward_texts_have_the_ids_of_the_reference() {
+    for case in CASES {
+        let (tokenizer, expected) = (ours(case), expected(case));
+        for entry in entries(&expected, "texts") {
+            let text = entry[0].as_str().unwrap();
+            assert_eq!(tokenizer.encode(text, EncodeOptions::default()).unwrap(), ids(&entry[1]), "{case}: {text:?}");
+        }
+        let bare = EncodeOptions { add_special: false, parse_special: false };
+        let (text, wanted) = (expected["bare"][0].as_str().unwrap(), ids(&expected["bare"][1]));
+        let got = tokenizer.encode(text, bare).unwrap();
+        let unknown = |id: u32| matches!(tokenizer.token_text(id), Some("<unk>" | "[UNK]"));
+        let markup = |id: &u32| tokenizer.is_special(*id) && !unknown(*id);
+        assert!(!got.iter().any(markup), "{case}: {text:?} is text alone, {got:?}");
+        // In a Unigram model the texts of special tokens are words for the library, and not here.
+        if !case.starts_with("unigram") {
+            assert_eq!(got, wanted, "{case}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn pairs_and_lengths_follow_the_templates() {
+    for case in CASES {
+        let (tokenizer, expected) = (ours(case), expected(case));
+        // Text goes on behind a prompt, so that such a tokenizer has no word on pairs.
+        if case == "bpe-first" {
+            assert!(tokenizer.encode_pair("a", "b", None).unwrap_err().to_string().contains("pair_template"));
+            continue;
+        }
+        for entry in entries(&expected, "pairs") {
+            let made = tokenizer.encode_pair(entry[0].as_str().unwrap(), entry[1].as_str().unwrap(), None).unwrap();
+            assert_eq!((made.ids, made.types, made.cut), (ids(&entry[2]), ids(&entry[3]), 0), "{case}: {entry}");
+        }
+        for entry in entries(&expected, "cut") {
+            let (text, limit) = (entry[0].as_str().unwrap(), entry[2].as_u64().map(|n| n as usize));
+            let made = match entry[1].as_str() {
+                Some(second) => tokenizer.encode_pair(text, second, limit).unwrap(),
+                None => tokenizer.encode_within(text, limit).unwrap(),
+            };
+            let cut = entry[4].as_u64().unwrap() as usize;
+            assert_eq!((made.ids.len(), made.cut), (limit.unwrap().min(made.ids.len()), cut), "{case}: {entry}");
+            assert_eq!((made.ids, cut > 0), (ids(&entry[3]), made.cut > 0), "{case}: {entry}");
+        }
+    }
+}
+
+#[test]
+fn ids_decode_to_the_text_of_the_reference() {
+    for case in CASES {
+        let (tokenizer, expected) = (ours(case), expected(case));
+        for (entry, text) in entries(&expected, "texts").iter().zip(entries(&expected, "decoded")) {
+            assert_eq!(tokenizer.decode(&ids(&entry[1]), true), text.as_str().unwrap(), "{case}: {entry}");
+        }
+    }
+}
+
+#[test]
+fn settings_of_the_files_are_taken_over() {
+    let length = |case| ours(case).max_length();
+    assert_eq!(length("wordpiece-uncased"), Some(64));
+    assert_eq!(length("wordpiece-cased"), None, "10^30 is no length");
+    assert_eq!(length("wordpiece-vocab-txt"), Some(32));
+    let mask = |case| ours(case).mask().map(|id| ours(case).token_text(id).unwrap().to_owned());
+    assert_eq!(mask("wordpiece-vocab-txt").as_deref(), Some("[MASK]"));
+    assert_eq!(mask("bpe-roberta").as_deref(), Some("<mask>"));
+    assert_eq!(mask("unigram-t5"), None);
+    assert_eq!(ours("unigram-xlmr").bos(), Some(0));
+}
+
+/// Both tokenizers of every case that has a `tokenizer.json`.
+fn both() -> &'static [(&'static str, Tokenizer, tokenizers::Tokenizer)] {
+    static BOTH: OnceLock<Vec<(&'static str, Tokenizer, tokenizers::Tokenizer)>> = OnceLock::new();
+    BOTH.get_or_init(|| {
+        let cases = CASES.into_iter().filter(|case| at(case).join("tokenizer.json").exists());
+        cases
+            .map(|case| (case, ours(case), tokenizers::Tokenizer::from_file(at(case).join("tokenizer.json")).unwrap()))
+            .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_texts_have_the_ids_of_the_library(
+        text in any::<String>(),
+        spaced in "[ \\t\\na-dä\u{301}ﬁ日😀▁<>s/\\[\\]MASK.,'-]{0,40}",
+        words in "([a-zA-Z]{1,12}|<mask>|\\[MASK\\]|</s>|  | ){0,12}",
+    ) {
+        for (case, ours, theirs) in both() {
+            for text in [&text, &spaced, &words] {
+                let wanted = theirs.encode(text.as_str(), true).unwrap().get_ids().to_vec();
+                prop_assert_eq!(ours.encode(text, EncodeOptions::default()).unwrap(), wanted, "{}: {:?}", case, text);
+            }
+        }
+    }
+}
