@@ -15,6 +15,7 @@
 //! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
 //! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
 
+pub mod audio;
 pub mod beam;
 pub mod bench;
 pub mod check;
@@ -29,15 +30,18 @@ pub mod page;
 pub mod program;
 pub mod session;
 pub mod source;
+pub mod speech;
 pub mod tensor_file;
 mod tokens;
 
+pub use audio::Sound;
 pub use beam::{BeamOptions, EarlyStopping};
 pub use error::{Error, Result};
 pub use generation::{Ended, Generation, Statistics};
 pub use model::{Model, ModelOptions, Path};
 pub use session::{GenerateOptions, Session};
 pub use source::{Opened, Source};
+pub use speech::{Segment, Task, TranscribeOptions, Transcript, Transcription};
 
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;

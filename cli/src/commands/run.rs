@@ -1,6 +1,7 @@
 //! `tallow run`: text from a prompt, or outputs from inputs.
 
 mod outputs;
+mod speech;
 
 use crate::commands::tools::refuse_existing;
 use crate::options::{LoadOptions, SamplingOptions, packed_json, packed_report, warn_of_packed};
@@ -8,6 +9,7 @@ use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use outputs::Output;
+use speech::SpeechOptions;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ use tallow::{Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 #[command(after_help = "Examples:\n  \
     tallow run \"Tell me a story about a fox.\"\n  \
     tallow run qwen2.5-coder-0.5b.gguf \"Write hello world in Rust.\" --max-tokens 200\n  \
+    tallow run whisper.model --audio speech.wav --timestamps\n  \
     tallow run base.model --raw \"Once upon a time\" --temperature 0\n  \
     tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
 pub struct Run {
@@ -67,6 +70,8 @@ pub struct Run {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    speech: SpeechOptions,
+    #[command(flatten)]
     sampling: SamplingOptions,
     #[command(flatten)]
     load: LoadOptions,
@@ -78,6 +83,11 @@ impl Run {
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
+        if self.speech.is_given() {
+            let common = speech::Common { max_tokens: self.max_tokens, json: self.json, load };
+            self.speech.check(prompt.as_deref(), &self.sampling)?;
+            return self.speech.run(&model, &common, ui);
+        }
         let driver = model.driver();
         if !self.input.is_empty() {
             let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;

@@ -21,9 +21,27 @@ const IDLE: &[&str] = &[
     "use_cache",
 ];
 
-/// Settings of generation that programs read.
+/// Settings of generation that programs and families read.
 const GENERATION: &[&str] =
     &["begin_suppress_tokens", "decoder_start_token_id", "forced_decoder_ids", "suppress_tokens"];
+
+/// Those of speech beside them.
+const SPEECH: &[&str] = &[
+    "compression_ratio_threshold",
+    "condition_on_prev_tokens",
+    "is_multilingual",
+    "lang_to_id",
+    "language",
+    "logprob_threshold",
+    "max_initial_timestamp_index",
+    "max_length",
+    "no_speech_threshold",
+    "no_timestamps_token_id",
+    "num_beams",
+    "return_timestamps",
+    "task",
+    "task_to_id",
+];
 
 /// The `[architecture]` table of a config; `generation` holds the settings of `generation_config.json`.
 pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<String, Value> {
@@ -43,10 +61,16 @@ pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<
             out.insert(tower.to_owned(), Value::Object(table));
         }
     }
-    for &key in GENERATION {
+    let hears = root.get("model_type").and_then(Value::as_str) == Some("whisper");
+    for &key in GENERATION.iter().chain(SPEECH.iter().filter(|_| hears)) {
         if let Some(value) = generation.get(key).filter(|v| !v.is_null()) {
             out.insert(key.to_owned(), value.clone());
         }
+    }
+    if let Some(Value::Array(pairs)) = out.get_mut("forced_decoder_ids") {
+        // A language that is to be found out is null there.
+        let parts = pairs.iter_mut().filter_map(Value::as_array_mut).flatten();
+        parts.filter(|v| v.is_null()).for_each(|v| *v = (-1).into());
     }
     if let Some(labels) = labels(root) {
         out.insert("labels".to_owned(), labels);
