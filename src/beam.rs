@@ -2,6 +2,7 @@
 
 use crate::session::read;
 use crate::{Error, GenerateOptions, Result, Rows, Session};
+use tallow_frontends::program::module::Start;
 
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -186,6 +187,32 @@ impl Session {
                 })
                 .collect()
         })
+    }
+}
+
+impl Session {
+    /// The likeliest text that follows a prompt, or that a model which reads a source makes of it, by a beam search; with
+    /// its ids, an end token included. The prompt is taken as it is.
+    ///
+    /// # Errors
+    /// As [`Session::beam_search`].
+    pub fn search(
+        &mut self,
+        prompt: &str,
+        beams: BeamOptions,
+        options: &GenerateOptions,
+    ) -> Result<(String, Vec<u32>)> {
+        let start = match self.model().driver().map(|d| d.start.clone()) {
+            Some(Start::Ids(ids)) if self.model().reads_source() => {
+                let source = self.model().ids_input(prompt)?;
+                self.begin(&[source])?;
+                ids
+            }
+            _ => self.encode(prompt)?,
+        };
+        let ids = self.beam_search(&start, beams, options)?.split_off(start.len());
+        let tokenizer = self.model().tokenizer()?;
+        Ok((tokenizer.decode(&ids, true), ids))
     }
 }
 

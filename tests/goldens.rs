@@ -5,16 +5,19 @@
 
 mod common;
 
-use common::{error, folder, ids, import, open, values};
+use common::{error, folder, ids, import, open, page, values};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use tallow::{Engine, Rows, tensor_file};
 
 /// What the logits may differ by, as `max|a − b| / max|b|`.
 const TOLERANCE: f32 = 1e-4;
 
-/// Runs one golden on both engines; the faults found.
-fn check(model: &Path, golden: &Path, tolerance: f32) -> Vec<String> {
+/// Runs one golden on both engines; the faults found, and the worst error of the CPU path.
+fn check(model: &Path, golden: &Path, tolerance: f32) -> (Vec<String>, f32) {
     let mut faults = Vec::new();
+    let worst = Cell::new(0.0_f32);
     let reference = open(model, Engine::Reference, 1, 512);
     let cpu = open(model, Engine::Cpu, 2, 512);
     let chunked = open(model, Engine::Cpu, 1, 5);
@@ -23,6 +26,9 @@ fn check(model: &Path, golden: &Path, tolerance: f32) -> Vec<String> {
         let expected = values(&tensor_file::read(golden, &format!("logits{suffix}")).unwrap());
         let judge = |what: &str, got: &[f32]| {
             let e = error(got, &expected);
+            if what.starts_with("cpu") {
+                worst.set(worst.get().max(e));
+            }
             (e > tolerance).then(|| format!("{what}{suffix}: error {e:.2e}"))
         };
         let whole = |model: &tallow::Model| values(&model.session().unwrap().logits(&ids, Rows::All).unwrap());
@@ -54,25 +60,26 @@ fn check(model: &Path, golden: &Path, tolerance: f32) -> Vec<String> {
             }
         }
     }
-    faults
+    (faults, worst.get())
 }
 
 #[test]
 fn hugging_face_folders_give_the_logits_of_transformers() {
-    let mut cases = 0;
-    let mut faults = Vec::new();
+    let (mut faults, mut errors) = (Vec::new(), BTreeMap::new());
     let mut names: Vec<_> = std::fs::read_dir(folder("tests/goldens")).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
     for path in names.iter().filter(|p| p.join("config.json").exists()) {
         let temporary = tempfile::tempdir().unwrap();
         let model = import(path, temporary.path(), "u32");
-        for fault in check(&model, &path.join("golden.safetensors"), TOLERANCE) {
-            faults.push(format!("{}: {fault}", path.file_name().unwrap().to_string_lossy()));
-        }
-        cases += 1;
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let (found, worst) = check(&model, &path.join("golden.safetensors"), TOLERANCE);
+        faults.extend(found.into_iter().map(|fault| format!("{name}: {fault}")));
+        errors.insert(name, worst);
     }
+    let cases = errors.len();
     assert!(cases >= 40, "only {cases} goldens found");
     assert!(faults.is_empty(), "{} faults in {cases} goldens:\n{}", faults.len(), faults.join("\n"));
+    page::record("decoders", &folder("tests/goldens"), &errors);
 }
 
 #[test]
@@ -90,7 +97,7 @@ fn gguf_files_give_the_logits_of_the_folders_they_came_from() {
         let temporary = tempfile::tempdir().unwrap();
         let model = import(path, temporary.path(), "u32");
         let golden = folder("tests/goldens").join(&name).join("golden.safetensors");
-        faults.extend(check(&model, &golden, TOLERANCE).into_iter().map(|f| format!("{name}: {f}")));
+        faults.extend(check(&model, &golden, TOLERANCE).0.into_iter().map(|f| format!("{name}: {f}")));
         cases += 1;
     }
     assert!(cases >= 14, "only {cases} goldens found");

@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{error, folder, ids, import, open, values};
+use common::{error, folder, ids, import, open, page, values};
+use std::collections::BTreeMap;
 use std::path::Path;
 use tallow::frontends::program::module::Start;
 use tallow::{BeamOptions, Engine, GenerateOptions, Model, Rows, Session, Tensor, tensor_file};
@@ -29,8 +30,9 @@ fn largest(logits: &Tensor) -> u32 {
     best.0 as u32
 }
 
-fn check(name: &str, golden: &Path, model: &Path) -> Vec<String> {
-    let mut faults = Vec::new();
+/// The faults found, and the worst error of the CPU path.
+fn check(name: &str, golden: &Path, model: &Path) -> (Vec<String>, f32) {
+    let (mut faults, mut worst) = (Vec::new(), 0.0_f32);
     let expected = values(&tensor_file::read(golden, "logits").unwrap());
     let target = ids(golden, "decoder_input_ids").unwrap();
     let mut first: Option<Vec<f32>> = None;
@@ -44,6 +46,9 @@ fn check(name: &str, golden: &Path, model: &Path) -> Vec<String> {
         }
         for (what, got) in [("at once", &whole), ("token by token", &rows)] {
             let e = error(got, &expected);
+            if engine == Engine::Cpu {
+                worst = worst.max(e);
+            }
             if e > TOLERANCE {
                 faults.push(format!("{name}: {engine:?} {what}: error {e:.2e}"));
             }
@@ -80,21 +85,24 @@ fn check(name: &str, golden: &Path, model: &Path) -> Vec<String> {
             judge(&format!("beams {penalty}"), found, ids(golden, &format!("beams.{penalty}")).unwrap());
         }
     }
-    faults
+    (faults, worst)
 }
 
 #[test]
 fn encoder_decoders_give_the_logits_and_tokens_of_transformers() {
-    let mut faults = Vec::new();
+    let (mut faults, mut errors) = (Vec::new(), BTreeMap::new());
     let mut names: Vec<_> =
         std::fs::read_dir(folder("tests/goldens-seq2seq")).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
     for path in &names {
         let temporary = tempfile::tempdir().unwrap();
         let model = import(path, temporary.path(), "u32");
-        let name = path.file_name().unwrap().to_string_lossy();
-        faults.extend(check(&name, &path.join("golden.safetensors"), &model));
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let (found, worst) = check(&name, &path.join("golden.safetensors"), &model);
+        faults.extend(found);
+        errors.insert(name, worst);
     }
     assert!(names.len() >= 9, "only {} goldens found", names.len());
     assert!(faults.is_empty(), "{} faults in {} goldens:\n{}", faults.len(), names.len(), faults.join("\n"));
+    page::record("seq2seq", &folder("tests/goldens-seq2seq"), &errors);
 }

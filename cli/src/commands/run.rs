@@ -18,7 +18,7 @@ use tallow::compiled::Answer;
 use tallow::executor::ExecutorError;
 use tallow::frontends::program::module::Start;
 use tallow::ir::POS;
-use tallow::{Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
+use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
 
 /// Continue a prompt, or run the graph on given inputs.
 ///
@@ -51,6 +51,10 @@ pub struct Run {
     /// Go on past the model's end tokens.
     #[arg(long)]
     ignore_end: bool,
+    /// Keep this many continuations at once and print the likeliest text (beam search) instead of sampling; the prompt is
+    /// taken as it is.
+    #[arg(long, value_name = "N", conflicts_with_all = ["system", "stop", "ignore_end"])]
+    beams: Option<usize>,
     /// Run the graph on this input instead of a prompt: NAME=FILE.npy, NAME=FILE.safetensors,
     /// NAME=1,2,3 or NAME=true,false; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
@@ -124,7 +128,23 @@ impl Run {
         }
         model.takes_text()?;
         let prompt = prompt.map_or_else(read_prompt, Ok)?;
+        if let Some(beams) = self.beams {
+            return self.run_search(&model, &prompt, beams);
+        }
         self.run_text(&model, None, Some(&prompt), load, ui)
+    }
+
+    /// The likeliest text of a beam search.
+    fn run_search(&self, model: &Model, prompt: &str, beams: usize) -> Result<ExitCode> {
+        let options =
+            GenerateOptions { max_tokens: Some(self.max_tokens.unwrap_or(256)), ..GenerateOptions::default() };
+        let beams = BeamOptions { beams, ..BeamOptions::default() };
+        let (text, ids) = model.session()?.search(prompt, beams, &options)?;
+        match self.json {
+            true => println!("{}", serde_json::json!({ "text": text, "ids": ids, "beams": beams.beams })),
+            false => println!("{text}"),
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Text that goes on from a prompt, or from the inputs of a program.

@@ -6,4 +6,5 @@ mod errors;
 mod gemma;
 mod llama;
 mod rope;
+mod seq2seq;
 mod tiny;
