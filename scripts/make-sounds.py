@@ -3,7 +3,7 @@
 
     python scripts/make-sounds.py
 
-Needs `numpy`; `ffmpeg` for the FLAC and MP3 forms of one of them, and `espeak-ng` for speech. All are small: some are
+Needs `numpy`; `flac` and `lame` for two more forms of one of them, and `espeak-ng` for speech. All are small: some are
 shorter than a window of the tiny models (a second), one is longer than three.
 """
 
@@ -51,10 +51,9 @@ def main():
     parts = [speech("The fox says hello."), np.zeros(RATE // 4), sweep(0.6, 100, 5000), noise(0.4, 0.02, 3),
              speech("And goes home.")]
     write("long", np.concatenate(parts)[: int(3.37 * RATE)])
-    for form, how in [("flac", ["-compression_level", "8"]), ("mp3", ["-b:a", "32k"])]:
-        target = OUT / f"short.{form}"
-        subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", OUT / "short.wav", "-map_metadata", "-1", *how, target],
-                       check=True)
+    source = OUT / "short.wav"
+    subprocess.run(["flac", "-s", "-f", "--best", "--no-padding", source, "-o", OUT / "short.flac"], check=True)
+    subprocess.run(["lame", "--quiet", "-b", "32", source, OUT / "short.mp3"], check=True)
 
 
 if __name__ == "__main__":

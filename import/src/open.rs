@@ -198,7 +198,9 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
             });
         }
     }
-    let tokenizer = match tokenizer::json::read(path) {
+    // Texts of speech are written and never read, and begin with more tokens than one.
+    let only_writes = config.spec.name == "whisper";
+    let tokenizer = match tokenizer::json::read(path, only_writes) {
         // Such a model works on ids, pictures or sound too.
         Err(error) if verbatim && error.is_unsupported() => {
             config.warnings.push(format!("The tokenizer is not taken over, so that the model takes ids: {error}"));

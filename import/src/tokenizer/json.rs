@@ -16,8 +16,9 @@ use crate::json;
 /// How deep lists of components may nest.
 const MAX_DEPTH: usize = 8;
 
-/// Reads the tokenizer of a folder; `None` when it has none at all.
-pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
+/// Reads the tokenizer of a folder; `None` when it has none at all. Of one that only writes texts, what it would put around a
+/// text that it reads says nothing.
+pub fn read(folder: &Path, only_writes: bool) -> Result<Option<TokenizerText>> {
     let path = folder.join("tokenizer.json");
     if !path.is_file() {
         let others = ["tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json"];
@@ -33,12 +34,13 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     }
     let value = json::read(&path)?;
     let config = json::read_optional(&folder.join("tokenizer_config.json"))?;
-    Reader { path, value: &value }.read(config.as_ref()).map(Some)
+    Reader { path, value: &value, only_writes }.read(config.as_ref()).map(Some)
 }
 
 struct Reader<'a> {
     path: PathBuf,
     value: &'a Value,
+    only_writes: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -315,6 +317,9 @@ impl<'a> Reader<'a> {
     /// Ids before and after the text, from the post-processor.
     fn template(&self) -> Result<(Option<u32>, Option<u32>)> {
         let mut ends = (None, None);
+        if self.only_writes {
+            return Ok(ends);
+        }
         for part in self.parts("post_processor", "processors")? {
             match type_of(part) {
                 "ByteLevel" => {}

@@ -18,7 +18,7 @@ const LONG: f64 = 30.0;
 #[command(next_help_heading = "Speech")]
 pub struct SpeechOptions {
     /// Write what is said in this file, WAV, FLAC or MP3, by a model of speech.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["raw", "system", "stop", "ignore_end", "input", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["raw", "system", "stop", "ignore_end", "beams", "input", "output"])]
     audio: Option<PathBuf>,
     /// The language of the sound, as `de` or `german`; by default what the model hears.
     #[arg(long, value_name = "LANGUAGE", requires = "audio")]
