@@ -12,7 +12,7 @@ use tallow_executor::Interpreter;
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::program::Module;
 use tallow_frontends::program::diagnostic::Lines;
-use tallow_frontends::program::module::MAIN;
+use tallow_frontends::program::module::{ENCODER, MAIN};
 use tallow_ir::NodeId;
 use tallow_ir::verify::{Verified, verify};
 
@@ -180,16 +180,21 @@ impl Source<'_> {
         let module = match self.from {
             Some(GraphPath::Program) => compiled::module(&file)?,
             from => {
-                let model::Found { graph, notes, module } = model::find(&file, from.unwrap_or_default())?;
+                let model::Found { graph, notes, module, once, .. } = model::find(&file, from.unwrap_or_default())?;
                 if let Some(module) = module {
                     return self.of_written(file, module);
                 }
-                if let Some(name) = self.graph {
-                    return Err(Error::Usage(format!(
-                        "{}: --graph {name} is for programs, and its graph is not made by one; add --path program",
-                        file.label()
-                    )));
-                }
+                let graph = match (self.graph, once) {
+                    (None | Some(MAIN), _) => graph,
+                    (Some(ENCODER), Some(once)) => once,
+                    (Some(name), _) => {
+                        return Err(Error::Usage(format!(
+                            "{}: has no graph `{name}`; {MAIN} runs for each token, and {ENCODER} once before a text where \
+                             there is one",
+                            file.label()
+                        )));
+                    }
+                };
                 return Ok(Opened { label: file.label(), graph, notes, file: Some(file), program: None });
             }
         };

@@ -149,7 +149,7 @@ impl Relative {
         let buckets = g.op(Op::Constant { dtype: DType::I64, shape: vec![values.len() as i64], values }, &[])?;
         let mut bucket = g.op(Op::Gather { axis: 0 }, &[buckets, distance])?;
         if self.both_ways {
-            let later = g.op(Op::Compare { how: Comparison::Gt }, &[ahead, zero])?;
+            let later = g.op(Op::Compare { how: Comparison::Greater }, &[ahead, zero])?;
             let later = g.op(Op::Cast { dtype: DType::I64 }, &[later])?;
             let half = g.op(constant((self.buckets / 2) as f32), &[])?;
             let shift = g.op(Op::Mul, &[later, half])?;
