@@ -176,7 +176,10 @@ fn decode(source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<Sound
     }
     if let Some(declared) = declared.filter(|&n| mixer.frames < n) {
         let (found, whole) = (mixer.seconds(), declared as f64 / f64::from(rate));
-        return Err(fault(name, format!("ends after {found:.2} s of the {whole:.2} s that its head tells: it was cut off")));
+        return Err(fault(
+            name,
+            format!("ends after {found:.2} s of the {whole:.2} s that its head tells: it was cut off"),
+        ));
     }
     mixer.finish()
 }

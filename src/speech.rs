@@ -375,7 +375,9 @@ impl Choice {
         let label = model.file().label();
         let refuse = |cause: String| Err(Error::Usage(format!("{label}: {cause}")));
         if !speech.multilingual && (options.language.is_some() || options.task.is_some()) {
-            return refuse("it has no choice of languages and tasks (`is_multilingual` = false); leave them out".into());
+            return refuse(
+                "it has no choice of languages and tasks (`is_multilingual` = false); leave them out".into(),
+            );
         }
         let language = match options.language.as_ref().or(speech.language.as_ref()) {
             None => None,

@@ -56,7 +56,8 @@ fn check(name: &str, path: &Path, model: &Model) {
     let logits = session.logits(&ids(&golden, "decoder_input_ids").unwrap(), Rows::All).unwrap();
     close(&format!("{name} logits"), &values(&logits), &tensor_file::read(&golden, "logits").unwrap());
     for run in runs {
-        let what = format!("{name} {}", serde_json::json!([run["sound"], run["language"], run["task"], run["timestamps"]]));
+        let what =
+            format!("{name} {}", serde_json::json!([run["sound"], run["language"], run["task"], run["timestamps"]]));
         let heard = model.transcribe(&sound(run["sound"].as_str().unwrap()), &options(run)).unwrap();
         let wanted = run["segments"].as_array().unwrap();
         let tokens: Vec<Value> = heard.segments.iter().map(|s| serde_json::json!(s.tokens)).collect();
@@ -64,7 +65,10 @@ fn check(name: &str, path: &Path, model: &Model) {
         assert_eq!(tokens, expected, "{what}");
         for (segment, wanted) in heard.segments.iter().zip(wanted) {
             let near = |a: f64, b: &Value| (a - b.as_f64().unwrap()).abs() < 1e-6;
-            assert!(near(segment.start, &wanted["start"]) && near(segment.end, &wanted["end"]), "{what}: {segment:?}, {wanted}");
+            assert!(
+                near(segment.start, &wanted["start"]) && near(segment.end, &wanted["end"]),
+                "{what}: {segment:?}, {wanted}"
+            );
         }
         assert_eq!(heard.text, run["text"].as_str().unwrap(), "{what}");
         assert_eq!(heard.language.as_deref(), run["heard"].as_str(), "{what}");
@@ -93,7 +97,8 @@ fn message(error: Error, code: u8) -> String {
 #[test]
 fn what_a_model_does_not_have_is_refused_by_name() {
     let temporary = tempfile::tempdir().unwrap();
-    let many = open(&import(&folder("tests/goldens-speech/multilingual"), temporary.path(), "u32"), Engine::Cpu, 1, 512);
+    let many =
+        open(&import(&folder("tests/goldens-speech/multilingual"), temporary.path(), "u32"), Engine::Cpu, 1, 512);
     let other = tempfile::tempdir().unwrap();
     let one = open(&import(&folder("tests/goldens-speech/english"), other.path(), "u32"), Engine::Cpu, 1, 512);
     let short = sound("short");
@@ -159,7 +164,8 @@ fn wav(rate: u32, channels: u16, samples: &[i16]) -> Vec<u8> {
 fn a_sine_in_stereo_at_44_1_khz_is_the_same_sine_at_16_khz() {
     let sine = |rate: f64, i: usize| (0.4 * (TAU * 440.0 * i as f64 / rate).sin()) as f32;
     // The mean of both channels is the sine.
-    let frames = (0..44_100).flat_map(|i| [1.5f32, 0.5].map(|loud| (loud * sine(44_100.0, i) * 32768.0).round() as i16));
+    let frames =
+        (0..44_100).flat_map(|i| [1.5f32, 0.5].map(|loud| (loud * sine(44_100.0, i) * 32768.0).round() as i16));
     let sound = Sound::decode(wav(44_100, 2, &frames.collect::<Vec<_>>()), "sine.wav").unwrap();
     assert_eq!(sound.samples().len(), 16_000);
     let inner = 500..15_500;

@@ -120,7 +120,8 @@ fn sound_becomes_the_tokens_of_the_reference() {
         let all: Vec<i64> = start.into_iter().map(i64::from).chain(ids).collect();
         assert_eq!(all, wanted, "{name}");
         let samples = values(&case["in.samples"]);
-        let mut heard = family.transcription(&Sound::new(&samples, 16_000).unwrap(), &TranscribeOptions::default()).unwrap();
+        let mut heard =
+            family.transcription(&Sound::new(&samples, 16_000).unwrap(), &TranscribeOptions::default()).unwrap();
         let segments: Vec<_> = heard.by_ref().map(Result::unwrap).collect();
         let tokens = segments.iter().flat_map(|s| s.tokens.iter());
         let all: Vec<i64> = heard.prompt().iter().chain(tokens).map(|&id| id.into()).collect();

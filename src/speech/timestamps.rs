@@ -89,8 +89,11 @@ pub(super) fn split(tokens: &[u32], first: u32, seek: usize, frames: usize) -> (
     let is_time = |i: usize| tokens.get(i).is_some_and(|&id| id >= first);
     // A word may stand where times are not asked for.
     let time = |i: usize| tokens.get(i).map_or(0, |id| id.saturating_sub(first));
-    let piece =
-        |start, end, tokens| Piece { start: offset + f64::from(start) * STEP, end: offset + f64::from(end) * STEP, tokens };
+    let piece = |start, end, tokens| Piece {
+        start: offset + f64::from(start) * STEP,
+        end: offset + f64::from(end) * STEP,
+        tokens,
+    };
     let count = tokens.len();
     let alone = count >= 2 && !is_time(count - 2) && is_time(count - 1);
     let mut cuts: Vec<usize> = (1..count).filter(|&i| is_time(i - 1) && is_time(i)).collect();

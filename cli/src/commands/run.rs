@@ -121,7 +121,10 @@ impl Run {
             return self.run_inputs(&model, &model.text_inputs(&text)?, ui);
         }
         if model.speech().is_some() {
-            bail!(Error::Usage(format!("{}: hears sound; give it a file, as by --audio FILE.wav", model.file().label())));
+            bail!(Error::Usage(format!(
+                "{}: hears sound; give it a file, as by --audio FILE.wav",
+                model.file().label()
+            )));
         }
         if self.output.is_some() {
             bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));

@@ -137,4 +137,24 @@ mod tests {
         });
         assert_eq!(Value::Object(table), expected);
     }
+
+    #[test]
+    fn speech_takes_more_settings_and_null_becomes_a_number() {
+        let generation = json!({
+            "forced_decoder_ids": [[1, null], [2, 9]],
+            "lang_to_id": {"<|en|>": 3},
+            "no_timestamps_token_id": 12,
+            "temperature": 0.5,
+        });
+        let of = |kind: &str| {
+            let root = json!({"model_type": kind, "forced_decoder_ids": [[1, 4]], "max_length": 448});
+            Value::Object(table(root.as_object().unwrap(), generation.as_object().unwrap()))
+        };
+        let forced = json!([[1, -1], [2, 9]]);
+        assert_eq!(
+            of("whisper"),
+            json!({"forced_decoder_ids": forced, "max_length": 448, "lang_to_id": {"<|en|>": 3}, "no_timestamps_token_id": 12})
+        );
+        assert_eq!(of("bart"), json!({"forced_decoder_ids": forced, "max_length": 448}));
+    }
 }
