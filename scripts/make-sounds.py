@@ -53,7 +53,7 @@ def main():
     write("long", np.concatenate(parts)[: int(3.37 * RATE)])
     source = OUT / "short.wav"
     subprocess.run(["flac", "-s", "-f", "--best", "--no-padding", source, "-o", OUT / "short.flac"], check=True)
-    subprocess.run(["lame", "--quiet", "-b", "32", source, OUT / "short.mp3"], check=True)
+    subprocess.run(["lame", "--quiet", "-V", "7", source, OUT / "short.mp3"], check=True)
 
 
 if __name__ == "__main__":

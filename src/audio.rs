@@ -21,8 +21,8 @@ use symphonia::core::probe::Hint;
 const RATES: RangeInclusive<u32> = 1_000..=384_000;
 /// The longest sound, in seconds: four hours.
 const LONGEST: u64 = 4 * 60 * 60;
-/// Lengths from here on, in bytes, stand in heads of WAV files whose writer did not know theirs.
-const UNKNOWN_LENGTH: u64 = 0x7fff_0000;
+/// Lengths from here on, in bytes, stand in heads of WAV files whose writer, as behind a pipe, did not know theirs.
+const UNKNOWN_LENGTH: u32 = 0x7fff_0000;
 
 /// A sound: one channel at 16 kHz.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +55,11 @@ impl Sound {
         let mut head = Vec::new();
         file.by_ref().take(HEAD).read_to_end(&mut head).map_err(io)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
+        if has_no_length(&head) {
+            let mut bytes = Vec::new();
+            file.take(MOST_WITHOUT_LENGTH).read_to_end(&mut bytes).map_err(io)?;
+            return Sound::decode(bytes, &name);
+        }
         decode(Box::new(file), &head, &name)
     }
 
@@ -62,8 +67,11 @@ impl Sound {
     ///
     /// # Errors
     /// As [`Sound::open`].
-    pub fn decode(bytes: Vec<u8>, name: &str) -> Result<Sound> {
+    pub fn decode(mut bytes: Vec<u8>, name: &str) -> Result<Sound> {
         let head = bytes.iter().take(HEAD as usize).copied().collect::<Vec<_>>();
+        if has_no_length(&head) {
+            tell_lengths(&mut bytes);
+        }
         decode(Box::new(Cursor::new(bytes)), &head, name)
     }
 
@@ -87,6 +95,9 @@ impl Sound {
         self.samples.len() as f64 / f64::from(Self::RATE)
     }
 }
+
+/// Bytes that are read of a WAV file that does not tell its length: an hour of 8 channels at 48 kHz in 16 bits.
+const MOST_WITHOUT_LENGTH: u64 = 2_764_800_000;
 
 /// Bytes that tell the format of a file.
 const HEAD: u64 = 16;
@@ -122,6 +133,38 @@ fn kind(head: &[u8]) -> std::result::Result<Kind, &'static str> {
         (b".snd", ..) => Err("an AU file"),
         _ => Err("of no kind that can be told by how it begins"),
     }
+}
+
+/// Whether a WAV file does not tell its length.
+fn has_no_length(head: &[u8]) -> bool {
+    kind(head) == Ok(Kind::Wav) && number(head, 4).is_some_and(|length| length >= UNKNOWN_LENGTH)
+}
+
+/// Writes the lengths of a WAV file into its head, as if its sound reached to its end.
+fn tell_lengths(bytes: &mut [u8]) {
+    let end = bytes.len();
+    let tell = |bytes: &mut [u8], at: usize, from: usize| {
+        let length = u32::try_from(end - from).unwrap_or(u32::MAX);
+        bytes[at..from].copy_from_slice(&length.to_le_bytes());
+    };
+    if end < HEAD as usize {
+        return;
+    }
+    tell(bytes, 4, 8);
+    let mut at = 12;
+    while let Some(length) = number(bytes, at + 4) {
+        if &bytes[at..at + 4] == b"data" {
+            return tell(bytes, at + 4, at + 8);
+        }
+        // Chunks begin at even places.
+        at += 8 + (length as usize).next_multiple_of(2);
+    }
+}
+
+/// The number at a place.
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
 fn unsupported(name: &str, what: impl std::fmt::Display) -> Error {
@@ -188,12 +231,7 @@ fn decode(source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<Sound
 fn declared(kind: Kind, parameters: &CodecParameters) -> Option<u64> {
     let frames = parameters.n_frames?;
     match kind {
-        Kind::Wav => {
-            let bytes = u64::from(parameters.bits_per_coded_sample.unwrap_or(8).div_ceil(8));
-            let channels = parameters.channels.map_or(1, |c| c.count()) as u64;
-            (frames.saturating_mul(bytes * channels) < UNKNOWN_LENGTH).then_some(frames)
-        }
-        Kind::Flac => Some(frames),
+        Kind::Wav | Kind::Flac => Some(frames),
         // Worked out from the size of the file.
         Kind::Mp3 | Kind::Tagged => None,
     }

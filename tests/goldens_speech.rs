@@ -179,16 +179,13 @@ fn flac_is_the_same_sound_and_mp3_nearly() {
     let short = sound("short");
     assert_eq!(Sound::open(sounds().join("short.flac")).unwrap(), short);
     let lossy = Sound::open(sounds().join("short.mp3")).unwrap();
-    assert!((lossy.seconds() - short.seconds()).abs() < 0.1, "{} s", lossy.seconds());
-    // Encoders move the sound by some samples.
-    let likeness = |shift: usize| {
-        let pairs = lossy.samples()[shift..].iter().zip(short.samples()).take(12_000);
-        let (ab, aa, bb) = pairs.fold((0.0, 0.0, 0.0), |(ab, aa, bb), (a, b)| (ab + a * b, aa + a * a, bb + b * b));
-        ab / (aa * bb).sqrt()
-    };
-    let best = (0..1200).map(likeness).fold(0f32, f32::max);
-    println!("mp3: cosine {best}");
-    assert!(best > 0.97, "{best}");
+    // What the encoder put before and behind it is taken away.
+    assert_eq!(lossy.samples().len(), short.samples().len());
+    let pairs = lossy.samples().iter().zip(short.samples());
+    let (ab, aa, bb) = pairs.fold((0.0, 0.0, 0.0), |(ab, aa, bb), (a, b)| (ab + a * b, aa + a * a, bb + b * b));
+    let cosine = ab / (aa * bb).sqrt();
+    println!("mp3: cosine {cosine}");
+    assert!(cosine > 0.97, "{cosine}");
 }
 
 fn unreadable(bytes: Vec<u8>, code: u8) -> String {
@@ -211,6 +208,7 @@ fn files_without_sound_are_refused_by_name() {
     }
     // A head that promises a day of sound is refused before anything is decoded.
     let mut day = wav(1_000, 1, &[0; 100]);
+    day[4..8].copy_from_slice(&(36 + 2 * 86_400_000u32).to_le_bytes());
     day[40..44].copy_from_slice(&(2 * 86_400_000u32).to_le_bytes());
     let error = unreadable(day, 3);
     assert!(error.contains("4 hours"), "{error}");

@@ -130,11 +130,6 @@ pub(super) fn code(language: &str) -> Option<&'static str> {
     LANGUAGES.iter().find(fits).or(other).map(|(code, _)| *code)
 }
 
-/// The English name of a code.
-pub fn name(code: &str) -> Option<&'static str> {
-    LANGUAGES.iter().find(|(c, _)| *c == code).map(|(_, name)| *name)
-}
-
 /// The name that was probably meant.
 pub(super) fn near(language: &str) -> Option<&'static str> {
     let names: Vec<&'static str> = LANGUAGES.iter().chain(OTHER_NAMES).map(|(_, name)| *name).collect();
@@ -152,6 +147,5 @@ mod tests {
         assert_eq!((code("flemish"), code("haitian creole"), code("yue")), (Some("nl"), Some("ht"), Some("yue")));
         assert_eq!((code("klingon"), code("")), (None, None));
         assert_eq!((near("germn"), near("spanisch"), near("qqq")), (Some("german"), Some("spanish"), None));
-        assert_eq!(name("cy"), Some("welsh"));
     }
 }
