@@ -63,6 +63,14 @@ pub enum Error {
     /// Sampling parameters or logits.
     #[error(transparent)]
     Sampling(#[from] tallow_executor::sampling::SamplingError),
+    /// A file that holds no sound that can be read.
+    #[error("{file}: {cause}")]
+    Sound {
+        /// The file.
+        file: String,
+        /// Why.
+        cause: String,
+    },
     /// The file system.
     #[error("{}: {source}", path.display())]
     Io {
@@ -118,6 +126,7 @@ impl Error {
             | Error::Executor(_)
             | Error::Tokenizer { .. }
             | Error::Chat { .. }
+            | Error::Sound { .. }
             | Error::Io { .. } => 3,
         }
     }

@@ -15,6 +15,7 @@
 //! A file instead of the embedded model: `tallow::Model::open("some.model")?`; a GGUF file or a
 //! Hugging Face folder: [`import`] it first, or let [`library::resolve`] do so once.
 
+pub mod audio;
 pub mod beam;
 pub mod bench;
 pub mod check;
@@ -30,16 +31,19 @@ pub mod picture;
 pub mod program;
 pub mod session;
 pub mod source;
+pub mod speech;
 pub mod tensor_file;
 pub mod text;
 mod tokens;
 
+pub use audio::Sound;
 pub use beam::{BeamOptions, EarlyStopping};
 pub use error::{Error, Result};
 pub use generation::{Ended, Generation, Statistics};
 pub use model::{Model, ModelOptions, Path};
 pub use session::{GenerateOptions, Session};
 pub use source::{Opened, Source};
+pub use speech::{Segment, Task, TranscribeOptions, Transcript, Transcription};
 pub use text::{Encoder, TextTask};
 
 pub use tallow_compiler as compiler;

@@ -11,6 +11,7 @@ use tallow_executor::tokenizer::{EncodeOptions, Tokenizer};
 use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor, WeightSource};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
+use tallow_frontends::families::seq2seq::Speech;
 use tallow_frontends::program::build::InputKind;
 use tallow_frontends::program::module::{ENCODER, Start};
 use tallow_frontends::program::{Driver, Module, Outcome};
@@ -63,6 +64,7 @@ struct Inner {
     program: Arc<Program>,
     once: Option<Arc<Program>>,
     driver: Option<Driver>,
+    speech: Option<Speech>,
     compiled: Option<Compiled>,
     notes: Vec<String>,
     reading: Reading,
@@ -96,7 +98,7 @@ impl Model {
     pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
         let file = Arc::new(file);
         let reading = Reading::begin(&file);
-        let Found { mut graph, mut notes, module, once, driver } = find(&file, options.path)?;
+        let Found { mut graph, mut notes, module, once, driver, speech } = find(&file, options.path)?;
         if passes::takes_one_token(graph.graph()) && !options.token_by_token {
             match passes::whole_prompt(graph.graph()) {
                 Ok(wide) => {
@@ -131,6 +133,7 @@ impl Model {
                 program: Arc::new(program),
                 once,
                 driver,
+                speech,
                 compiled,
                 notes,
                 reading,
@@ -194,6 +197,11 @@ impl Model {
     /// How text is generated, where it does not simply go on from a prompt.
     pub fn driver(&self) -> Option<&Driver> {
         self.inner.driver.as_ref()
+    }
+
+    /// How sound becomes text, where the model hears.
+    pub fn speech(&self) -> Option<&Speech> {
+        self.inner.speech.as_ref()
     }
 
     /// Whether a text is not continued but read first, by the graph that runs once, as for a translation.
@@ -375,6 +383,8 @@ pub(crate) struct Found {
     pub once: Option<Verified>,
     /// How text is generated.
     pub driver: Option<Driver>,
+    /// How sound becomes text.
+    pub speech: Option<Speech>,
 }
 
 /// Finds what a file runs by the wanted path.
@@ -404,7 +414,7 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
         let graph = compiled::main_graph(file, &module)?;
         let once = module.graphs.get(ENCODER).cloned().map(verified).transpose()?;
         let (notes, driver) = (module.notes.clone(), module.driver.clone());
-        return Ok(Found { graph, notes, module: Some(module), once, driver });
+        return Ok(Found { graph, notes, module: Some(module), once, driver, speech: None });
     }
     match (path, section) {
         (Path::Graph, None) => Err(Error::Usage(format!(
@@ -415,13 +425,14 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
             let graph = tallow_frontends::graph_section::from_section(format, text, file.config(), file.tensors())
                 .map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
             let graph = verified(graph)?;
-            Ok(Found { graph, notes: Vec::new(), module: None, once: None, driver: None })
+            Ok(Found { graph, notes: Vec::new(), module: None, once: None, driver: None, speech: None })
         }
         (_, None) => {
             let family = families::build(file.config(), file.tensors())
                 .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) })?;
             let (graph, once) = (verified(family.graph)?, family.once.map(verified).transpose()?);
-            Ok(Found { graph, notes: family.notes, module: None, once, driver: family.driver })
+            let (driver, speech) = (family.driver, family.speech);
+            Ok(Found { graph, notes: family.notes, module: None, once, driver, speech })
         }
     }
 }

@@ -13,8 +13,9 @@ use std::path::Path;
 use tallow::compiled::Answer;
 use tallow::executor::load_safetensors;
 use tallow::format::ProgramFormat;
+use tallow::format::tools::{Destination, Edit, edit};
 use tallow::import::{GivenProgram, ImportOptions};
-use tallow::{Engine, GenerateOptions, Model, ModelOptions, PackedCache, Tensor};
+use tallow::{Engine, GenerateOptions, Model, ModelOptions, PackedCache, Sound, Tensor, TranscribeOptions};
 
 /// A folder as the model's own library would save it.
 fn saved(case: &str, into: &Path) {
@@ -116,7 +117,16 @@ fn pictures_sound_and_texts_are_answered_as_by_the_reference() {
 fn sound_becomes_the_tokens_of_the_reference() {
     for name in ["whisper-english", "whisper-forced"] {
         let dir = tempfile::tempdir().unwrap();
-        let model = imported(name, dir.path());
+        // What its type says, and then the program of the library in its place.
+        let family = imported(name, dir.path());
+        let content = std::fs::read_to_string(folder("programs/whisper.rs")).unwrap();
+        let program = Edit::Add { name: "program".into(), format: "rs".into(), content };
+        let (path, changed) = (dir.path().join("model.model"), dir.path().join("program.model"));
+        edit(&path, &[program], &Destination::File(changed.clone()), &Default::default()).unwrap();
+        let mut options = ModelOptions { path: tallow::Path::Program, ..ModelOptions::default() };
+        options.program.packed_cache = tallow::PackedCache::Off;
+        let model = Model::open_with(&changed, &options).unwrap();
+        assert!(model.compiled().is_some() && family.compiled().is_none());
         let driver = model.driver().unwrap().clone();
         let case = case(name);
         let wanted: Vec<i64> = case["out.tokens"].flatten_all().unwrap().to_vec1().unwrap();
@@ -131,6 +141,13 @@ fn sound_becomes_the_tokens_of_the_reference() {
         let tallow::frontends::program::module::Start::Ids(start) = driver.start else { panic!("{name}") };
         let all: Vec<i64> = start.into_iter().map(i64::from).chain(ids).collect();
         assert_eq!(all, wanted, "{name}");
+        let samples = values(&case["in.samples"]);
+        let mut heard =
+            family.transcription(&Sound::new(&samples, 16_000).unwrap(), &TranscribeOptions::default()).unwrap();
+        let segments: Vec<_> = heard.by_ref().map(Result::unwrap).collect();
+        let tokens = segments.iter().flat_map(|s| s.tokens.iter());
+        let all: Vec<i64> = heard.prompt().iter().chain(tokens).map(|&id| id.into()).collect();
+        assert_eq!(all, wanted, "{name}: by its type");
         // Without the sound there is an error that names it.
         let error = model.session().unwrap().generate("Hello").err().unwrap().to_string();
         assert!(error.contains("samples"), "{error}");

@@ -221,7 +221,7 @@ pub fn resolve(source: &Path, ui: &Ui) -> tallow::Result<PathBuf> {
 }
 
 /// How the next token is chosen.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Sampling (by default what the model's config says)")]
 pub struct SamplingOptions {
     /// Randomness; 0 always takes the likeliest token.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`families`] | a config, and the shapes of the tensors beside it, into a graph |
 //! | [`graph_section`] | the graph section of a `.model` into a graph |
+//! | [`nearest`] | a name that nobody knows into the one that was probably meant |
 //! | [`program`] | the program section of a `.model`, in either language, into graphs |
 //!
 //! This crate runs nothing, knows no tensor library, and reads no weight: names, shapes and
@@ -11,7 +12,7 @@
 
 pub mod families;
 pub mod graph_section;
-mod nearest;
+pub mod nearest;
 pub mod program;
 
 pub use families::{Family, FamilyError, TensorShapes, dtype_of};

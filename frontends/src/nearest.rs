@@ -2,7 +2,7 @@
 
 /// The name with the fewest edits from `wanted`, if at most a third of it must change; else the shortest that begins
 /// with it, or that it begins with.
-pub(crate) fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
     let plain = wanted.to_lowercase();
     let wanted: Vec<char> = plain.chars().take(100).collect();
     let (best, edits) = names.iter().map(|n| (*n, distance(&wanted, &n.to_lowercase()))).min_by_key(|(_, d)| *d)?;

@@ -42,7 +42,7 @@ library! {
     "vision_language.rs" Rs &["llava"];
     "vit.rs" Rs &["deit", "dinov2", "vit"];
     "vits.rs" Rs &["vits"];
-    "whisper.rs" Rs &["whisper"];
+    "whisper.rs" Rs &[];
 }
 
 /// The program that says what a type of model computes, where the library has one that is right for it.

@@ -2,6 +2,7 @@
 
 mod outputs;
 mod pictures;
+mod speech;
 mod texts;
 
 use crate::commands::tools::refuse_existing;
@@ -10,6 +11,7 @@ use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use outputs::Output;
+use speech::SpeechOptions;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
 #[command(after_help = "Examples:\n  \
     tallow run \"Tell me a story about a fox.\"\n  \
     tallow run qwen2.5-coder-0.5b.gguf \"Write hello world in Rust.\" --max-tokens 200\n  \
+    tallow run whisper.model --audio speech.wav --timestamps\n  \
     tallow run base.model --raw \"Once upon a time\" --temperature 0\n  \
     tallow run all-MiniLM-L6-v2 --text \"A cat sits outside.\" \"A dog lies in the sun.\"\n  \
     tallow run sentiment.model --text - --json < reviews.txt\n  \
@@ -88,6 +91,8 @@ pub struct Run {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    speech: SpeechOptions,
+    #[command(flatten)]
     sampling: SamplingOptions,
     #[command(flatten)]
     load: LoadOptions,
@@ -103,6 +108,11 @@ impl Run {
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
+        if self.speech.is_given() {
+            let common = speech::Common { max_tokens: self.max_tokens, json: self.json, load };
+            self.speech.check(prompt.as_deref(), &self.sampling)?;
+            return self.speech.run(&model, &common, ui);
+        }
         if !self.text.is_empty() || (self.input.is_empty() && self.image.is_empty() && model.text_task().is_some()) {
             let texts = match prompt {
                 prompt if self.text.is_empty() => vec![prompt.map_or_else(read_prompt, Ok)?],
@@ -150,6 +160,12 @@ impl Run {
             model.text_inputs("")?;
             let text = prompt.map_or_else(read_prompt, Ok)?;
             return self.run_inputs(&model, &model.text_inputs(&text)?, ui);
+        }
+        if model.speech().is_some() {
+            bail!(Error::Usage(format!(
+                "{}: hears sound; give it a file, as by --audio FILE.wav",
+                model.file().label()
+            )));
         }
         if self.output.is_some() {
             bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));

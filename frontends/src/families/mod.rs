@@ -22,7 +22,7 @@ use crate::program::module::Driver;
 use decoder::{DecoderSpec, cohere, gemma, gpt_neox, gpt2, llama, olmo2, phi, stablelm, starcoder2};
 use encoder::{bert, deberta, modern};
 use parts::Parts;
-use seq2seq::{bart, t5, whisper};
+use seq2seq::{Speech, bart, t5, whisper};
 use std::collections::HashSet;
 use tallow_format::Config;
 use tallow_ir::{DType, Graph, IrError, Value};
@@ -38,6 +38,8 @@ pub struct Family {
     pub once: Option<Graph>,
     /// How text is generated, where it does not simply go on from a prompt.
     pub driver: Option<Driver>,
+    /// How sound becomes text, where it hears.
+    pub speech: Option<Speech>,
     /// Things worth telling: keys without effect, tensors that are not read.
     pub notes: Vec<String>,
     /// Tensors that the graph does not read, apart from buffers that carry nothing.
@@ -64,7 +66,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
     let family = family_of(config.model_type())?;
     let (described, mut settings) = read(family, config, tensors)?;
     settings.finish(family.ignored)?;
-    let (mut once, mut driver, mut passed) = (None, None, HashSet::new());
+    let (mut once, mut driver, mut speech, mut passed) = (None, None, None, HashSet::new());
     let graph = match described {
         Described::Decoder(spec) => decoder::build(&spec, tensors, settings.defaulted())?,
         Described::Other(model) => {
@@ -75,6 +77,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
             }
             model.build(&mut parts).map_err(fault)?;
             driver = model.driver();
+            speech = model.speech();
             passed = parts.passed().clone();
             parts.finish(settings.defaulted())?
         }
@@ -98,7 +101,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
         let s = if unread_tensors.len() == 1 { " is" } else { "s are" };
         notes.push(format!("{} tensor{s} not read: {}", unread_tensors.len(), listed(&unread_tensors)));
     }
-    Ok(Family { model_type: family.name, graph, once, driver, notes, unread_tensors })
+    Ok(Family { model_type: family.name, graph, once, driver, speech, notes, unread_tensors })
 }
 
 /// Reads a config into the description that [`build`] works from.
@@ -151,6 +154,11 @@ pub trait Build {
 
     /// How it generates text, where it does not simply go on from a prompt.
     fn driver(&self) -> Option<Driver> {
+        None
+    }
+
+    /// How sound becomes text, where it hears.
+    fn speech(&self) -> Option<Speech> {
         None
     }
 }
@@ -316,7 +324,22 @@ const TYPES: &[FamilyType] = &[
         ignored: &["layer_types", "residual_dropout", "embedding_dropout"],
     },
     FamilyType { name: "t5", aliases: &[], tied: true, reader: Reader::Other(t5::t5), ignored: &[] },
-    FamilyType { name: "whisper", aliases: &[], tied: true, reader: Reader::Other(whisper::whisper), ignored: &[] },
+    FamilyType {
+        name: "whisper",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(whisper::whisper),
+        // Of training, of classifiers over the encoder, and of times by word.
+        ignored: &[
+            "apply_spec_augment",
+            "classifier_proj_size",
+            "init_std",
+            "length_penalty",
+            "median_filter_width",
+            "num_hidden_layers",
+            "use_weighted_layer_sum",
+        ],
+    },
 ];
 
 fn family_of(model_type: &str) -> Result<&'static FamilyType, FamilyError> {

@@ -235,15 +235,26 @@ impl<'a> Settings<'a> {
     }
 
     /// A list of pairs of a position and a token id.
-    pub fn pairs(&self, key: &str) -> Result<Vec<(u32, u32)>, FamilyError> {
+    pub fn pairs(&self, key: &str) -> Result<Vec<(i64, i64)>, FamilyError> {
         let Some(rows) = self.section.i64_rows(key)? else { return Ok(Vec::new()) };
-        let number = |n: i64| u32::try_from(n).ok();
         let pair = |row: &Vec<i64>| match row.as_slice() {
-            [at, id] => number(*at).zip(number(*id)),
+            &[at, id] => Some((at, id)),
             _ => None,
         };
         let pairs: Option<Vec<_>> = rows.iter().map(pair).collect();
         pairs.ok_or_else(|| self.bad(key, "another list", "expected pairs of a position and a token id", "Correct it"))
+    }
+
+    /// A table of token ids by name, in its order; empty where it is missing.
+    pub fn ids(&self, key: &str) -> Result<Vec<(String, u32)>, FamilyError> {
+        let Some(table) = self.table(key)? else { return Ok(Vec::new()) };
+        let mut ids = Vec::new();
+        for name in table.section.keys() {
+            if let Some(id) = table.token_id(&name)? {
+                ids.push((name, id));
+            }
+        }
+        Ok(ids)
     }
 
     /// A list of finite numbers.

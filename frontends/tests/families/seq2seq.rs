@@ -34,7 +34,8 @@ fn count(family: &Family, of: impl Fn(&Op) -> bool) -> usize {
     ops(&family.graph).into_iter().filter(|op| of(op)).count()
 }
 
-const T5: &str = "d_model = 8\nd_kv = 4\nd_ff = 12\nnum_layers = 1\nnum_heads = 2\nvocab_size = 10\ndecoder_start_token_id = 0\n";
+const T5: &str =
+    "d_model = 8\nd_kv = 4\nd_ff = 12\nnum_layers = 1\nnum_heads = 2\nvocab_size = 10\ndecoder_start_token_id = 0\n";
 const BART: &str = "d_model = 8\nencoder_layers = 1\ndecoder_layers = 2\nencoder_attention_heads = 2\ndecoder_attention_heads = 2\nencoder_ffn_dim = 12\ndecoder_ffn_dim = 12\nvocab_size = 10\nmax_position_embeddings = 6\n";
 
 #[test]
@@ -93,7 +94,11 @@ fn what_is_wrong_or_not_read_is_named() {
         ("t5", format!("{T5}feed_forward_proj = \"gated-foo\""), ["feed_forward_proj", "gated-foo"]),
         ("t5", format!("{T5}relative_attention_max_distance = 8"), ["relative_attention_num_buckets", "max_distance"]),
         ("t5", format!("{T5}position_skew = 3"), ["position_skew", "t5"]),
-        ("bart", BART.replace("decoder_attention_heads = 2", "decoder_attention_heads = 3"), ["decoder_attention_heads", "d_model"]),
+        (
+            "bart",
+            BART.replace("decoder_attention_heads = 2", "decoder_attention_heads = 3"),
+            ["decoder_attention_heads", "d_model"],
+        ),
         ("bart", format!("{BART}activation_function = \"mish\""), ["activation_function", "mish"]),
         ("mbart", BART.to_owned(), ["decoder_start_token_id", "nothing"]),
         ("m2m_100", BART.replace("d_model = 8", "d_model = 7").replace("heads = 2", "heads = 1"), ["d_model", "even"]),
@@ -101,5 +106,36 @@ fn what_is_wrong_or_not_read_is_named() {
     ] {
         let error = refused(model_type, &settings);
         assert!(parts.iter().all(|part| error.contains(part)), "{model_type} {parts:?}: {error}");
+    }
+}
+
+const WHISPER: &str = "d_model = 8\nencoder_layers = 1\ndecoder_layers = 1\nencoder_attention_heads = 2\ndecoder_attention_heads = 2\nencoder_ffn_dim = 12\ndecoder_ffn_dim = 12\nvocab_size = 40\nnum_mel_bins = 4\nmax_source_positions = 6\nmax_target_positions = 7\ndecoder_start_token_id = 31\neos_token_id = 30\n";
+
+#[test]
+fn whisper_tells_how_it_hears() {
+    let settings = "forced_decoder_ids = [[1, -1], [2, 35]]\nis_multilingual = true\nno_timestamps_token_id = 37\nmax_initial_timestamp_index = 1\ntask = \"transcribe\"\n[architecture.lang_to_id]\n\"<|en|>\" = 32\n\"<|de|>\" = 33\n[architecture.task_to_id]\ntranscribe = 35\n";
+    let family = built(&config("whisper", &format!("{WHISPER}{settings}")));
+    let once = family.once.as_ref().unwrap();
+    assert_eq!(once.inputs().map(|(name, _)| name).collect::<Vec<_>>(), ["input_features"]);
+    let speech = family.speech.unwrap();
+    assert_eq!((speech.mels, speech.frames, speech.start, speech.end), (4, 12, 31, 30));
+    assert_eq!(speech.forced, [None, Some(35)]);
+    assert_eq!(speech.languages, [("<|en|>".to_owned(), 32), ("<|de|>".to_owned(), 33)]);
+    assert_eq!((speech.first_timestamp(), speech.latest_start), (Some(38), Some(1)));
+    assert_eq!((speech.task.as_deref(), speech.language, speech.multilingual), (Some("transcribe"), None, true));
+    assert!(speech.front_end().unwrap().output_named("input_features").is_some());
+    // A language that is to be found out is no token.
+    let driver = family.driver.unwrap();
+    assert_eq!((driver.start, driver.total), (Start::Ids(vec![31, 35]), Some(7)));
+    for (settings, part) in [
+        ("condition_on_prev_tokens = true", "condition_on_prev_tokens"),
+        ("no_speech_threshold = 0.6", "no_speech_threshold"),
+        ("forced_decoder_ids = [[1, 3], [3, 4]]", "position 2 is the next"),
+        ("forced_decoder_ids = [[1, -2]]", "-2"),
+        ("forced_decoder_ids = [[1]]", "pairs"),
+        ("max_source_positions_x = 3", "max_source_positions_x"),
+    ] {
+        let error = refused("whisper", &format!("{WHISPER}{settings}"));
+        assert!(error.contains(part), "{settings}: {error}");
     }
 }

@@ -20,9 +20,27 @@ const IDLE: &[&str] = &[
     "use_cache",
 ];
 
-/// Settings of generation that programs read.
+/// Settings of generation that programs and families read.
 const GENERATION: &[&str] =
     &["begin_suppress_tokens", "decoder_start_token_id", "forced_decoder_ids", "suppress_tokens"];
+
+/// Those of speech beside them.
+const SPEECH: &[&str] = &[
+    "compression_ratio_threshold",
+    "condition_on_prev_tokens",
+    "is_multilingual",
+    "lang_to_id",
+    "language",
+    "logprob_threshold",
+    "max_initial_timestamp_index",
+    "max_length",
+    "no_speech_threshold",
+    "no_timestamps_token_id",
+    "num_beams",
+    "return_timestamps",
+    "task",
+    "task_to_id",
+];
 
 /// The `[architecture]` table of a config; `generation` holds the settings of `generation_config.json`.
 pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<String, Value> {
@@ -42,10 +60,16 @@ pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<
             out.insert(tower.to_owned(), Value::Object(table));
         }
     }
-    for &key in GENERATION {
+    let hears = root.get("model_type").and_then(Value::as_str) == Some("whisper");
+    for &key in GENERATION.iter().chain(SPEECH.iter().filter(|_| hears)) {
         if let Some(value) = generation.get(key).filter(|v| !v.is_null()) {
             out.insert(key.to_owned(), value.clone());
         }
+    }
+    if let Some(Value::Array(pairs)) = out.get_mut("forced_decoder_ids") {
+        // A language that is to be found out is null there.
+        let parts = pairs.iter_mut().filter_map(Value::as_array_mut).flatten();
+        parts.filter(|v| v.is_null()).for_each(|v| *v = (-1).into());
     }
     if let Some(labels) = labels(root) {
         out.insert("labels".to_owned(), labels);
@@ -111,5 +135,25 @@ mod tests {
             "labels": ["cat", "dog"],
         });
         assert_eq!(Value::Object(table), expected);
+    }
+
+    #[test]
+    fn speech_takes_more_settings_and_null_becomes_a_number() {
+        let generation = json!({
+            "forced_decoder_ids": [[1, null], [2, 9]],
+            "lang_to_id": {"<|en|>": 3},
+            "no_timestamps_token_id": 12,
+            "temperature": 0.5,
+        });
+        let of = |kind: &str| {
+            let root = json!({"model_type": kind, "forced_decoder_ids": [[1, 4]], "max_length": 448});
+            Value::Object(table(root.as_object().unwrap(), generation.as_object().unwrap()))
+        };
+        let forced = json!([[1, -1], [2, 9]]);
+        assert_eq!(
+            of("whisper"),
+            json!({"forced_decoder_ids": forced, "max_length": 448, "lang_to_id": {"<|en|>": 3}, "no_timestamps_token_id": 12})
+        );
+        assert_eq!(of("bart"), json!({"forced_decoder_ids": forced, "max_length": 448}));
     }
 }

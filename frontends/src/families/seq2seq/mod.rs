@@ -3,16 +3,19 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`speech`] | what hearing needs beside the graphs |
 //! | `stack` | the layers of either side |
 //! | `text` | from ids to the residual stream |
 //! | [`t5`], [`bart`], [`whisper`] | a reader for each type |
 
 pub mod bart;
+pub mod speech;
 mod stack;
 pub mod t5;
 mod text;
 pub mod whisper;
 
+pub use speech::Speech;
 pub use stack::{AttentionNames, Relative, Stack, StackNames, StackNorm};
 pub use text::{Positions, TextIn};
 

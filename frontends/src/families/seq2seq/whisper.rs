@@ -1,26 +1,19 @@
 //! The reader of whisper: sound to text.
 
 use super::bart::attention_names;
+use super::speech::Speech;
 use super::{Output, Positions, SOURCE, Stack, StackNames, StackNorm, TextIn, driver, logits};
 use crate::families::decoder::Activation;
 use crate::families::parts::{Built, Parts};
 use crate::families::{Build, FamilyError, Settings, TensorShapes};
-use crate::program::module::Driver;
-use tallow_ir::ops::{MelLog, MelScale};
+use crate::program::module::{Driver, Start};
 use tallow_ir::{Dim, IrError, Op, SEQUENCE, Shape, TensorType};
 
-/// Samples of a second.
-pub const SAMPLE_RATE: u32 = 16_000;
-/// Samples from one frame of the spectrogram to the next.
-pub const HOP: u32 = 160;
-/// Samples of a frame.
-const FFT: u32 = 400;
-
-/// Sound to text (Radford et al. 2022): the encoder takes `samples`, as many as it has positions for.
+/// Sound to text (Radford et al. 2022): the encoder takes `input_features` `[mels, 2 · positions]`, which the graph of
+/// [`Speech::front_end`] makes of samples.
 #[derive(Clone, Debug)]
 pub struct Whisper {
     vocab: u32,
-    mels: u32,
     positions: u32,
     prefix: &'static str,
     encoder: Stack,
@@ -28,6 +21,7 @@ pub struct Whisper {
     target: TextIn,
     head: Output,
     driver: Driver,
+    speech: Speech,
 }
 
 /// whisper: two convolutions before the encoder, norms before the branches, keys without bias.
@@ -96,44 +90,30 @@ pub fn whisper(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Box<d
         norm: None,
     };
     let mut driver = driver(s, Some(50_257), Some(longest))?;
-    if let crate::program::module::Start::Ids(ids) = &mut driver.start {
-        ids.extend(s.pairs("forced_decoder_ids")?.into_iter().map(|(_, id)| id));
+    let start = match &driver.start {
+        Start::Ids(ids) => ids.first().copied().unwrap_or_default(),
+        Start::Prompt => 0,
+    };
+    let speech = Speech::read(s, mels, 2 * positions, start)?;
+    // Beside sound alone, what old configs force; a language that is to be found out is left out.
+    if let Start::Ids(ids) = &mut driver.start {
+        ids.extend(speech.forced.iter().flatten());
     }
-    for key in ["lang_to_id", "task_to_id"] {
-        if let Some(table) = s.table(key)? {
-            s.absorb_all(table);
-        }
-    }
-    for key in ["no_timestamps_token_id", "max_initial_timestamp_index"] {
-        s.token_id(key)?;
-    }
-    s.flag("is_multilingual", true)?;
     let head = Output { tensor: head, bias: None, scale: 1.0 };
-    Ok(Box::new(Whisper { vocab, mels, positions, prefix, encoder, decoder, target, head, driver }))
+    Ok(Box::new(Whisper { vocab, positions, prefix, encoder, decoder, target, head, driver, speech }))
 }
 
 /// Positions of the encoder: ten minutes.
 const MOST_POSITIONS: u32 = 30_000;
 
 impl Whisper {
-    /// Samples to `[positions, hidden]`: the log-mel spectrogram, and two convolutions, of which the second halves the frames.
+    /// Features to `[positions, hidden]`: two convolutions, of which the second halves the frames.
     fn hear(&self, parts: &mut Parts<'_>) -> Built {
-        let samples = i64::from(2 * self.positions * HOP);
-        let samples = parts.graph.input("samples", TensorType::f32(Shape::fixed(&[samples])))?;
-        let mel = Op::LogMel {
-            sample_rate: SAMPLE_RATE,
-            fft: FFT,
-            hop: HOP,
-            mels: self.mels,
-            low: 0.0.into(),
-            high: 8000.0.into(),
-            scale: MelScale::Slaney,
-            log: MelLog::Whisper,
-        };
-        let mel = parts.op(mel, &[samples], "mel")?;
+        let size = [self.speech.mels, self.speech.frames].map(i64::from);
+        let mel = parts.graph.input("input_features", TensorType::f32(Shape::fixed(&size)))?;
         let mut x = parts.graph.op(Op::Unsqueeze { axes: vec![0] }, &[mel])?;
         let hidden = self.encoder.hidden;
-        for (name, channels, stride) in [("conv1", self.mels, 1), ("conv2", hidden, 2)] {
+        for (name, channels, stride) in [("conv1", self.speech.mels, 1), ("conv2", hidden, 2)] {
             let name = format!("{}encoder.{name}", self.prefix);
             let w = parts.weight(&format!("{name}.weight"), &[hidden, channels, 3])?;
             let b = parts.weight(&format!("{name}.bias"), &[hidden])?;
@@ -167,5 +147,9 @@ impl Build for Whisper {
 
     fn driver(&self) -> Option<Driver> {
         Some(self.driver.clone())
+    }
+
+    fn speech(&self) -> Option<Speech> {
+        Some(self.speech.clone())
     }
 }

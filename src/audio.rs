@@ -1,0 +1,313 @@
+//! Sound from files: WAV, FLAC or MP3 of any rate and number of channels, as one channel at 16 kHz.
+
+mod resample;
+
+pub use resample::Resampler;
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use symphonia::core::audio::SampleBuffer;
+use symphonia::core::codecs::{CodecParameters, DecoderOptions};
+use symphonia::core::errors::Error as Fault;
+use symphonia::core::formats::FormatOptions;
+use symphonia::core::io::{MediaSource, MediaSourceStream};
+use symphonia::core::meta::MetadataOptions;
+use symphonia::core::probe::Hint;
+
+/// Sampling rates that are read, in hertz.
+const RATES: RangeInclusive<u32> = 1_000..=384_000;
+/// The longest sound, in seconds: four hours.
+const LONGEST: u64 = 4 * 60 * 60;
+/// Lengths from here on, in bytes, stand in heads of WAV files whose writer, as behind a pipe, did not know theirs.
+const UNKNOWN_LENGTH: u32 = 0x7fff_0000;
+
+/// A sound: one channel at 16 kHz.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sound {
+    samples: Vec<f32>,
+}
+
+impl Sound {
+    /// Samples of a second.
+    pub const RATE: u32 = 16_000;
+
+    /// The sound of a WAV, FLAC or MP3 file. Channels are averaged.
+    ///
+    /// # Errors
+    /// What is no regular file; another format or codec; a file that is empty, damaged or shorter than it says; a sound of no
+    /// or more than four hours' length, or of an absurd rate.
+    pub fn open(path: impl AsRef<Path>) -> Result<Sound> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let io = |source| Error::Io { path: path.to_owned(), source };
+        let kind = std::fs::metadata(path).map_err(io)?;
+        if kind.is_dir() {
+            return Err(fault(&name, "is a folder; give one file in it"));
+        }
+        // Its length is not known, and opening it might wait for ever.
+        if !kind.is_file() {
+            return Err(fault(&name, "is no regular file but a pipe or device; save the sound into a file first"));
+        }
+        let mut file = File::open(path).map_err(io)?;
+        let mut head = Vec::new();
+        file.by_ref().take(HEAD).read_to_end(&mut head).map_err(io)?;
+        file.seek(SeekFrom::Start(0)).map_err(io)?;
+        if has_no_length(&head) {
+            let mut bytes = Vec::new();
+            file.take(MOST_WITHOUT_LENGTH).read_to_end(&mut bytes).map_err(io)?;
+            return Sound::decode(bytes, &name);
+        }
+        decode(Box::new(file), &head, &name)
+    }
+
+    /// The sound of a WAV, FLAC or MP3 file in memory; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// As [`Sound::open`].
+    pub fn decode(mut bytes: Vec<u8>, name: &str) -> Result<Sound> {
+        let head = bytes.iter().take(HEAD as usize).copied().collect::<Vec<_>>();
+        if has_no_length(&head) {
+            tell_lengths(&mut bytes);
+        }
+        decode(Box::new(Cursor::new(bytes)), &head, name)
+    }
+
+    /// Samples of one channel, usually from −1 to 1, at any rate.
+    ///
+    /// # Errors
+    /// No samples, or too many; numbers that are not finite; an absurd rate.
+    pub fn new(samples: &[f32], rate: u32) -> Result<Sound> {
+        let mut mixer = Mixer::new("sound", rate)?;
+        mixer.add(samples, 1)?;
+        mixer.finish()
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> &[f32] {
+        &self.samples
+    }
+
+    /// Its length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.samples.len() as f64 / f64::from(Self::RATE)
+    }
+}
+
+/// Bytes that are read of a WAV file that does not tell its length: an hour of 8 channels at 48 kHz in 16 bits.
+const MOST_WITHOUT_LENGTH: u64 = 2_764_800_000;
+
+/// Bytes that tell the format of a file.
+const HEAD: u64 = 16;
+
+fn fault(name: &str, cause: impl Into<String>) -> Error {
+    Error::Sound { file: name.to_owned(), cause: cause.into() }
+}
+
+/// Formats that can be told by how they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Wav,
+    Flac,
+    Mp3,
+    /// With a tag before it, which MP3 files have and some FLAC files.
+    Tagged,
+}
+
+/// The format, or what it is instead.
+fn kind(head: &[u8]) -> std::result::Result<Kind, &'static str> {
+    let part = |range: std::ops::Range<usize>| head.get(range).unwrap_or_default();
+    match (part(0..4), part(4..8), part(8..12)) {
+        (b"RIFF", _, b"WAVE") => Ok(Kind::Wav),
+        (b"RF64", _, b"WAVE") => Err("a WAV file of the 64-bit kind (RF64)"),
+        (b"RIFX", ..) => Err("a WAV file with its bytes the other way round (RIFX)"),
+        (b"fLaC", ..) => Ok(Kind::Flac),
+        ([b'I', b'D', b'3', _], ..) => Ok(Kind::Tagged),
+        ([0xff, second, ..], ..) if second & 0xe0 == 0xe0 => Ok(Kind::Mp3),
+        (b"OggS", ..) => Err("an Ogg file"),
+        (_, b"ftyp", _) => Err("an MP4 file"),
+        (b"FORM", _, b"AIFF" | b"AIFC") => Err("an AIFF file"),
+        ([0x1a, 0x45, 0xdf, 0xa3], ..) => Err("a Matroska or WebM file"),
+        (b".snd", ..) => Err("an AU file"),
+        _ => Err("of no kind that can be told by how it begins"),
+    }
+}
+
+/// Whether a WAV file does not tell its length.
+fn has_no_length(head: &[u8]) -> bool {
+    kind(head) == Ok(Kind::Wav) && number(head, 4).is_some_and(|length| length >= UNKNOWN_LENGTH)
+}
+
+/// Writes the lengths of a WAV file into its head, as if its sound reached to its end.
+fn tell_lengths(bytes: &mut [u8]) {
+    let end = bytes.len();
+    let tell = |bytes: &mut [u8], at: usize, from: usize| {
+        let length = u32::try_from(end - from).unwrap_or(u32::MAX);
+        bytes[at..from].copy_from_slice(&length.to_le_bytes());
+    };
+    if end < HEAD as usize {
+        return;
+    }
+    tell(bytes, 4, 8);
+    let mut at = 12;
+    while let Some(length) = number(bytes, at + 4) {
+        if &bytes[at..at + 4] == b"data" {
+            return tell(bytes, at + 4, at + 8);
+        }
+        // Chunks begin at even places.
+        at += 8 + (length as usize).next_multiple_of(2);
+    }
+}
+
+/// The number at a place.
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn unsupported(name: &str, what: impl std::fmt::Display) -> Error {
+    Error::Unsupported(format!(
+        "{name}: is {what}; WAV, FLAC and MP3 files are read: convert it, as with `ffmpeg -i FILE out.wav`"
+    ))
+}
+
+fn decode(source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<Sound> {
+    if head.is_empty() {
+        return Err(fault(name, "is empty"));
+    }
+    let kind = kind(head).map_err(|what| unsupported(name, what))?;
+    let options = FormatOptions { enable_gapless: true, ..FormatOptions::default() };
+    let stream = MediaSourceStream::new(source, Default::default());
+    let probed = symphonia::default::get_probe()
+        .format(&Hint::new(), stream, &options, &MetadataOptions::default())
+        .map_err(|e| of_decoder(name, "its head", e))?;
+    let mut format = probed.format;
+    let Some(track) = format.default_track() else { return Err(fault(name, "holds no sound")) };
+    let (id, parameters) = (track.id, track.codec_params.clone());
+    let Some(rate) = parameters.sample_rate else { return Err(fault(name, "tells no sampling rate")) };
+    let mut mixer = Mixer::new(name, rate)?;
+    let declared = declared(kind, &parameters);
+    mixer.check(declared.unwrap_or(0))?;
+    let mut decoder = symphonia::default::get_codecs()
+        .make(&parameters, &DecoderOptions::default())
+        .map_err(|e| of_decoder(name, "its codec", e))?;
+    loop {
+        let packet = match format.next_packet() {
+            Ok(packet) => packet,
+            Err(Fault::IoError(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof => break,
+            Err(e) => return Err(of_decoder(name, &mixer.place(), e)),
+        };
+        if packet.track_id() != id {
+            continue;
+        }
+        let decoded = match decoder.decode(&packet) {
+            Ok(decoded) => decoded,
+            // A stream that was cut out of another begins with frames whose data lie before it.
+            Err(Fault::DecodeError(_)) if mixer.frames == 0 && matches!(kind, Kind::Mp3 | Kind::Tagged) => continue,
+            Err(Fault::IoError(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof => break,
+            Err(e) => return Err(of_decoder(name, &mixer.place(), e)),
+        };
+        let spec = *decoded.spec();
+        if spec.rate != rate {
+            return Err(fault(name, format!("changes its sampling rate at {}", mixer.place())));
+        }
+        let mut samples = SampleBuffer::<f32>::new(decoded.capacity() as u64, spec);
+        samples.copy_interleaved_ref(decoded);
+        mixer.add(samples.samples(), spec.channels.count())?;
+    }
+    if let Some(declared) = declared.filter(|&n| mixer.frames < n) {
+        let (found, whole) = (mixer.seconds(), declared as f64 / f64::from(rate));
+        return Err(fault(
+            name,
+            format!("ends after {found:.2} s of the {whole:.2} s that its head tells: it was cut off"),
+        ));
+    }
+    mixer.finish()
+}
+
+/// The samples of a channel, where a file's head tells them for sure.
+fn declared(kind: Kind, parameters: &CodecParameters) -> Option<u64> {
+    let frames = parameters.n_frames?;
+    match kind {
+        Kind::Wav | Kind::Flac => Some(frames),
+        // Worked out from the size of the file.
+        Kind::Mp3 | Kind::Tagged => None,
+    }
+}
+
+/// What the decoder says about `place`.
+fn of_decoder(name: &str, place: &str, error: Fault) -> Error {
+    match error {
+        Fault::Unsupported(what) => unsupported(name, format_args!("sound in a form that is not read ({what})")),
+        Fault::IoError(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+            fault(name, format!("ends in the middle of {place}: it was cut off"))
+        }
+        other => fault(name, format!("cannot be read at {place}: {other}")),
+    }
+}
+
+/// Gathers a sound from pieces of several channels.
+struct Mixer<'a> {
+    name: &'a str,
+    rate: u32,
+    resampler: Resampler,
+    samples: Vec<f32>,
+    mono: Vec<f32>,
+    /// Samples of a channel so far.
+    frames: u64,
+}
+
+impl<'a> Mixer<'a> {
+    fn new(name: &'a str, rate: u32) -> Result<Self> {
+        if !RATES.contains(&rate) {
+            let (low, high) = (RATES.start(), RATES.end());
+            return Err(fault(name, format!("has a sampling rate of {rate} Hz; {low} to {high} Hz are read")));
+        }
+        let resampler = Resampler::new(rate, Sound::RATE);
+        Ok(Mixer { name, rate, resampler, samples: Vec::new(), mono: Vec::new(), frames: 0 })
+    }
+
+    fn seconds(&self) -> f64 {
+        self.frames as f64 / f64::from(self.rate)
+    }
+
+    fn place(&self) -> String {
+        format!("{:.2} s", self.seconds())
+    }
+
+    /// Refuses a sound of so many samples that is too long.
+    fn check(&self, frames: u64) -> Result<()> {
+        match frames > LONGEST * u64::from(self.rate) {
+            true => {
+                let hours = LONGEST / 3600;
+                Err(fault(self.name, format!("is longer than {hours} hours, the most that is read; cut it into parts")))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Adds samples of so many channels that alternate.
+    fn add(&mut self, samples: &[f32], channels: usize) -> Result<()> {
+        let channels = channels.max(1);
+        let count = (samples.len() / channels) as u64;
+        self.check(self.frames + count)?;
+        if samples.iter().any(|x| !x.is_finite()) {
+            return Err(fault(self.name, format!("holds samples behind {} that are no finite numbers", self.place())));
+        }
+        self.mono.clear();
+        self.mono.extend(samples.chunks_exact(channels).map(|frame| frame.iter().sum::<f32>() / channels as f32));
+        self.frames += count;
+        self.resampler.push(&self.mono, &mut self.samples);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Sound> {
+        self.resampler.finish(&mut self.samples);
+        match self.samples.is_empty() {
+            true => Err(fault(self.name, "holds no sound")),
+            false => Ok(Sound { samples: self.samples }),
+        }
+    }
+}
