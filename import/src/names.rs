@@ -1,5 +1,7 @@
 //! Tensor names of GGUF files as Hugging Face names, by architecture.
 
+use tallow_frontends::families::experts::ExpertNames;
+
 /// What a GGUF tensor becomes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mapped {
@@ -41,6 +43,8 @@ pub struct GgufArch {
     pub fused: bool,
     /// q and k have norms.
     pub qk_norms: bool,
+    /// The names of experts, where layers may have some.
+    pub experts: Option<ExpertNames>,
 }
 
 const PLAIN: GgufArch = GgufArch {
@@ -51,13 +55,16 @@ const PLAIN: GgufArch = GgufArch {
     four_norms: false,
     fused: false,
     qk_norms: false,
+    experts: None,
 };
 
 /// The architectures that are read.
-pub const ARCHITECTURES: [GgufArch; 8] = [
-    GgufArch { name: "llama", model_type: "llama", interleaved: true, ..PLAIN },
+pub const ARCHITECTURES: [GgufArch; 10] = [
+    GgufArch { name: "llama", model_type: "llama", interleaved: true, experts: Some(ExpertNames::MIXTRAL), ..PLAIN },
     GgufArch { name: "qwen2", model_type: "qwen2", ..PLAIN },
+    GgufArch { name: "qwen2moe", model_type: "qwen2_moe", experts: Some(ExpertNames::MLP), ..PLAIN },
     GgufArch { name: "qwen3", model_type: "qwen3", qk_norms: true, ..PLAIN },
+    GgufArch { name: "qwen3moe", model_type: "qwen3_moe", qk_norms: true, experts: Some(ExpertNames::MLP), ..PLAIN },
     GgufArch { name: "phi3", model_type: "phi3", fused: true, ..PLAIN },
     GgufArch { name: "smollm3", model_type: "smollm3", interleaved: true, ..PLAIN },
     GgufArch { name: "granite", model_type: "granite", interleaved: true, ..PLAIN },
@@ -102,6 +109,14 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
         return Mapped::Unknown;
     }
     let name = match part {
+        "ffn_gate_inp" | "ffn_gate_exps" | "ffn_up_exps" | "ffn_down_exps" => {
+            let Some(name) = arch.experts.and_then(|names| expert_name(&names, part)) else { return Mapped::Unknown };
+            name
+        }
+        "ffn_gate_inp_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert_gate",
+        "ffn_gate_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert.gate_proj",
+        "ffn_up_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert.up_proj",
+        "ffn_down_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert.down_proj",
         "attn_norm" => "input_layernorm",
         "attn_q" if !arch.fused => "self_attn.q_proj",
         "attn_k" if !arch.fused => "self_attn.k_proj",
@@ -123,6 +138,18 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
     Mapped::Tensor(format!("model.layers.{layer}.{name}.{kind}"))
 }
 
+/// The name of a router, or of the matrices of all experts, without what all have behind.
+fn expert_name(names: &ExpertNames, part: &str) -> Option<&'static str> {
+    let [gate, up, down] = names.separate?;
+    match part {
+        "ffn_gate_inp" => Some(names.router),
+        "ffn_gate_exps" => gate.strip_suffix(".weight"),
+        "ffn_up_exps" => up.strip_suffix(".weight"),
+        "ffn_down_exps" => down.strip_suffix(".weight"),
+        _ => None,
+    }
+}
+
 /// True for the weights that gemma stores as 1 + w: every norm.
 pub fn is_norm(name: &str) -> bool {
     name.ends_with("norm.weight")
@@ -142,14 +169,23 @@ pub fn rotary_projection(name: &str) -> Option<bool> {
 pub fn usual_name(name: &str) -> String {
     let name =
         name.strip_prefix("language_model.").or_else(|| name.strip_prefix("model.language_model.")).unwrap_or(name);
-    let bare = ["layers.", "embed_tokens.", "norm."].iter().any(|p| name.starts_with(p));
+    let bare = ["layers.", "embed_tokens.", "embed_tokens_per_layer.", "norm.", "per_layer_"]
+        .iter()
+        .any(|p| name.starts_with(p));
     if bare { format!("model.{name}") } else { name.to_owned() }
 }
 
 /// True for tensors of a picture or sound tower, which the text part does without.
 pub fn is_other_tower(name: &str) -> bool {
     let name = name.strip_prefix("model.").unwrap_or(name);
-    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual."].iter().any(|p| name.starts_with(p))
+    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual.", "embed_vision.", "embed_audio."]
+        .iter()
+        .any(|p| name.starts_with(p))
+}
+
+/// True for the linear map that scores experts. It decides what is computed at all, and is small: it is never rounded.
+pub fn is_router(name: &str) -> bool {
+    [".mlp.gate.weight", ".block_sparse_moe.gate.weight", ".router.proj.weight"].iter().any(|end| name.ends_with(end))
 }
 
 /// True for buffers that old files hold and that carry nothing.

@@ -7,6 +7,7 @@
 
 pub mod decoder;
 mod error;
+pub mod experts;
 pub mod parts;
 mod settings;
 mod shapes;
@@ -16,7 +17,7 @@ pub use settings::{MOST_LAYERS, Settings};
 pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
-use decoder::{DecoderSpec, gemma, llama};
+use decoder::{DecoderSpec, deepseek, gemma, gemma4, llama, sparse};
 use parts::Parts;
 use std::collections::HashSet;
 use tallow_format::Config;
@@ -102,7 +103,17 @@ pub(crate) fn describe_any(config: &Config, tensors: &dyn TensorShapes) -> Resul
         Ok((name, Reader::Decoder(read))) => (name, *read),
         _ => ("llama", llama::llama as ReadDecoder),
     };
-    read(&mut Settings::new(config.architecture(), name), tensors)
+    let mut settings = Settings::new(config.architecture(), name);
+    let spec = read(&mut settings, tensors)?;
+    if spec.attention.latent.is_some() {
+        return Err(settings.unsupported(
+            "kv_lora_rank",
+            "a size",
+            "a program has no call for attention whose keys and values come from narrow rows",
+            "Write its projections out, or leave the program away: the family of this type has them",
+        ));
+    }
+    Ok(spec)
 }
 
 /// What a config describes.
@@ -156,12 +167,25 @@ type ReadDecoder = fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpe
 /// What reads the settings of a type.
 enum Reader {
     Decoder(ReadDecoder),
-    #[allow(dead_code)]
     Other(fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<Box<dyn Build>, FamilyError>),
 }
 
 /// Every type.
 const TYPES: &[FamilyType] = &[
+    FamilyType {
+        name: "deepseek_v2",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(deepseek::deepseek_v2),
+        ignored: &["head_dim", "moe_layer_freq", "norm_topk_prob", "rope_interleave", "scoring_func"],
+    },
+    FamilyType {
+        name: "deepseek_v3",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(deepseek::deepseek_v3),
+        ignored: &["head_dim", "moe_layer_freq", "num_nextn_predict_layers", "scoring_func", "topk_method"],
+    },
     FamilyType {
         name: "gemma",
         aliases: &[],
@@ -175,6 +199,13 @@ const TYPES: &[FamilyType] = &[
         tied: true,
         reader: Reader::Decoder(gemma::gemma3),
         ignored: &["attn_logit_softcapping", "hidden_act"],
+    },
+    FamilyType {
+        name: "gemma4",
+        aliases: &["gemma4_text"],
+        tied: true,
+        reader: Reader::Other(gemma4::gemma4),
+        ignored: &["rope_theta"],
     },
     FamilyType { name: "granite", aliases: &[], tied: false, reader: Reader::Decoder(llama::granite), ignored: &[] },
     FamilyType {
@@ -191,6 +222,13 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::mistral),
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
     },
+    FamilyType {
+        name: "mixtral",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(sparse::mixtral),
+        ignored: &["router_jitter_noise"],
+    },
     FamilyType { name: "phi3", aliases: &[], tied: false, reader: Reader::Decoder(llama::phi3), ignored: &[] },
     FamilyType {
         name: "qwen2",
@@ -199,7 +237,21 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::qwen2),
         ignored: &["use_mrope"],
     },
+    FamilyType {
+        name: "qwen2_moe",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(sparse::qwen2_moe),
+        ignored: &["router_aux_loss_coef"],
+    },
     FamilyType { name: "qwen3", aliases: &[], tied: false, reader: Reader::Decoder(llama::qwen3), ignored: &[] },
+    FamilyType {
+        name: "qwen3_moe",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(sparse::qwen3_moe),
+        ignored: &["layer_types", "max_window_layers", "router_aux_loss_coef"],
+    },
     FamilyType {
         name: "smollm3",
         aliases: &[],

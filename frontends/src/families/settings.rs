@@ -97,6 +97,15 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// A number that may be 0; the type's default where it is missing.
+    pub fn count(&self, key: &str, default: u32) -> Result<u32, FamilyError> {
+        match self.section.u64(key)? {
+            None => Ok(default),
+            Some(n) if n <= LARGEST => Ok(n as u32),
+            Some(n) => Err(self.bad(key, n, format!("expected a number up to {LARGEST}"), "Correct it")),
+        }
+    }
+
     /// The number of layers.
     pub fn layers(&mut self, default: u32) -> Result<u32, FamilyError> {
         let key = "num_hidden_layers";
@@ -193,6 +202,7 @@ impl<'a> Settings<'a> {
     pub fn absorb(&mut self, inner: Settings<'_>, ignored: &[&str]) {
         let keys = inner.unread_keys(ignored);
         self.unread.extend(keys);
+        self.unread.extend(inner.unread);
         self.notes.extend(inner.notes);
     }
 

@@ -3,7 +3,9 @@
 //! Numbers are proved elsewhere, against logits of the reference; here it is the structure.
 
 mod errors;
+mod experts;
 mod gemma;
+mod gemma4;
 mod llama;
 mod rope;
 mod tiny;

@@ -43,9 +43,9 @@ pub struct TypeSpec {
 
 use Missing::{Bool, Int, Null, Num, Text};
 
-const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "factors"];
+pub(super) const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "factors"];
 
-/// All types that are read.
+/// All types that are read, apart from those with experts.
 pub const TYPES: [TypeSpec; 9] = [LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE];
 
 /// Types whose settings are taken over as they are.
@@ -78,16 +78,21 @@ const fn verbatim(name: &'static str) -> TypeSpec {
     }
 }
 
+/// Every type that is read.
+fn all() -> impl Iterator<Item = &'static TypeSpec> {
+    TYPES.iter().chain(&super::sparse::TYPES).chain(&VERBATIM)
+}
+
 /// The names of all types that are read.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = TYPES.iter().chain(&VERBATIM).map(|t| t.name).collect();
+    let mut names: Vec<_> = all().map(|t| t.name).collect();
     names.sort_unstable();
     names
 }
 
 /// The type of a name or another spelling of it.
 pub fn spec(name: &str) -> Option<&'static TypeSpec> {
-    TYPES.iter().chain(&VERBATIM).find(|t| t.name == name || t.aliases.contains(&name))
+    all().find(|t| t.name == name || t.aliases.contains(&name))
 }
 
 const LLAMA: TypeSpec = TypeSpec {

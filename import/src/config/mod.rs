@@ -9,6 +9,7 @@ pub mod hf;
 mod rope;
 pub mod sampling;
 pub mod settings;
+mod sparse;
 pub mod text;
 mod towers;
 mod windows;

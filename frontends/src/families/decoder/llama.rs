@@ -3,14 +3,14 @@
 use super::read::{Defaults, Sizes, activation, causal, llama_names, sizes, tables};
 use super::rope::{self, Rules};
 use super::{
-    Activation, Attention, DecoderSpec, FeedForward, Gate, HeadNorm, Layer, Norm, NormPlaces, Projections, Rope,
+    Activation, Attention, DecoderSpec, FeedForward, Gate, HeadNorm, Layer, Names, Norm, NormPlaces, Projections, Rope,
     windows,
 };
 use crate::families::{FamilyError, Settings, TensorShapes};
 
 type Described = Result<DecoderSpec, FamilyError>;
 
-const LLAMA: Defaults = Defaults {
+pub(super) const LLAMA: Defaults = Defaults {
     hidden: 4096,
     width: 11008,
     layers: 32,
@@ -97,7 +97,7 @@ pub fn smollm3(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Described {
     spec.layers = windows
         .into_iter()
         .zip(rotates)
-        .map(|(window, rotates)| Layer { window, rope: rotates.then(|| rope.clone()) })
+        .map(|(window, rotates)| Layer { window, rope: rotates.then(|| rope.clone()), experts: None })
         .collect();
     Ok(spec)
 }
@@ -127,8 +127,19 @@ pub(super) fn common(
 ) -> Result<(DecoderSpec, Sizes), FamilyError> {
     let names = llama_names(tensors);
     let sizes = sizes(s, defaults, &names, tensors)?;
+    Ok((described(s, tensors, defaults, names, sizes)?, sizes))
+}
+
+/// A decoder of these sizes, with plain attention; layers are still to come.
+pub(super) fn described(
+    s: &mut Settings<'_>,
+    tensors: &dyn TensorShapes,
+    defaults: Defaults,
+    names: Names,
+    sizes: Sizes,
+) -> Described {
     let (embedding, head) = tables(s, &names, tensors)?;
-    let spec = DecoderSpec {
+    Ok(DecoderSpec {
         model_type: s.model_type(),
         vocab: sizes.vocab,
         hidden: sizes.hidden,
@@ -148,6 +159,7 @@ pub(super) fn common(
             scale: None,
             softcap: None,
             causal: true,
+            latent: None,
         },
         feed_forward: FeedForward {
             width: sizes.width,
@@ -157,8 +169,7 @@ pub(super) fn common(
         },
         layers: Vec::new(),
         head,
-    };
-    Ok((spec, sizes))
+    })
 }
 
 /// `attention_bias`: q, k, v and o.
@@ -196,7 +207,7 @@ pub(super) fn same_layers(
 ) -> Result<(), FamilyError> {
     spec.attention.causal = causal(s, &[window])?;
     let rope = Some(rope);
-    spec.layers = vec![Layer { window, rope }; sizes.layers as usize];
+    spec.layers = vec![Layer { window, rope, experts: None }; sizes.layers as usize];
     Ok(())
 }
 
@@ -205,7 +216,7 @@ fn qwen_layers(s: &mut Settings<'_>, spec: &mut DecoderSpec, sizes: Sizes) -> Re
     let first = s.window("max_window_layers", Some(28))?.unwrap_or(0);
     let windows = windows::switched(s, sizes.layers, Some(4096), |i| i >= first)?;
     spec.attention.causal = causal(s, &windows)?;
-    spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()) }).collect();
+    spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()), experts: None }).collect();
     Ok(())
 }
 
