@@ -132,6 +132,15 @@ def older_qwen3_moe(config):
     return dict(sorted(config.items()))
 
 
+def gemma4_keys(config):
+    """The keys for full layers that stood in place of sizes by layer."""
+    config = dict(config)
+    sizes = next(iter(config.pop("per_layer_config").values()))
+    config["global_head_dim"] = sizes["head_dim"]
+    config["num_global_key_value_heads"] = sizes["num_key_value_heads"]
+    return dict(sorted(config.items()))
+
+
 GEMMA3 = dict(
     head_dim=16, query_pre_attn_scalar=24, sliding_window=6, intermediate_size=32,
     pad_token_id=0, eos_token_id=1, bos_token_id=2,
@@ -397,7 +406,9 @@ CASES = {
     # deepseek_v3
     "deepseek_v3-plain": case("deepseek_v3", **DEEPSEEK_V3, without=dict(topk_group=4)),
     "deepseek_v3-halves-bias": case(
-        "deepseek_v3", **{**DEEPSEEK_V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1},
+        "deepseek_v3", **{
+            **DEEPSEEK_V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1,
+            "num_hidden_layers": 2},
         norm_topk_prob=False, rope_interleave=False, attention_bias=True, routed_scaling_factor=1.0,
         without=dict(rope_interleave=True)),
     "deepseek_v3-yarn": case(
@@ -409,7 +420,8 @@ CASES = {
     "deepseek_v3-bare": case(
         "deepseek_v3", **{
             **DEEPSEEK_V3, "n_routed_experts": 16, "n_group": 8, "topk_group": 4,
-            "num_experts_per_tok": 8, "first_k_dense_replace": 3, "num_hidden_layers": 4},
+            "num_experts_per_tok": 8, "first_k_dense_replace": 3, "num_hidden_layers": 4,
+            "intermediate_size": 24},
         embed=0.01, bare=(
             "rms_norm_eps", "rope_parameters", "hidden_act", "head_dim", "first_k_dense_replace",
             "n_group", "topk_group", "num_experts_per_tok", "n_shared_experts", "norm_topk_prob",
@@ -426,6 +438,7 @@ CASES = {
         rope_parameters={
             "full_attention": rope(theta=1000.0, rope_type="proportional", partial_rotary_factor=0.5),
             "sliding_attention": rope(theta=100.0)},
+        v4=("gemma4-joint-keys", gemma4_keys),
         without=dict(rope_parameters={
             "full_attention": rope(theta=1000.0, rope_type="proportional", partial_rotary_factor=1.0),
             "sliding_attention": rope(theta=100.0)})),
