@@ -148,8 +148,8 @@ GEMMA3 = dict(
 # Types with experts: few and narrow ones, so that a folder stays small.
 MIXTRAL = dict(num_local_experts=6, num_experts_per_tok=2, intermediate_size=24)
 QWEN_MOE = dict(
-    num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, intermediate_size=40,
-    shared_expert_intermediate_size=20)
+    num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, intermediate_size=40)
+QWEN2_MOE = dict(**QWEN_MOE, shared_expert_intermediate_size=20)
 DEEPSEEK = dict(
     num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=16, qk_nope_head_dim=12,
     qk_rope_head_dim=8, v_head_dim=10, n_routed_experts=8, num_experts_per_tok=2,
@@ -348,16 +348,16 @@ CASES = {
             "sliding_window", "tie_word_embeddings", "num_local_experts", "num_experts_per_tok"),
         without=dict(rms_norm_eps=1e-6)),
     # qwen2_moe
-    "qwen2_moe-plain": case("qwen2_moe", **QWEN_MOE, without=dict(norm_topk_prob=True)),
+    "qwen2_moe-plain": case("qwen2_moe", **QWEN2_MOE, without=dict(norm_topk_prob=True)),
     "qwen2_moe-norm-step": case(
-        "qwen2_moe", **QWEN_MOE, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3],
+        "qwen2_moe", **QWEN2_MOE, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3],
         norm_topk_prob=True, qkv_bias=False, without=dict(norm_topk_prob=False)),
     "qwen2_moe-window": case(
-        "qwen2_moe", **{**QWEN_MOE, "num_experts": 4}, num_hidden_layers=3, use_sliding_window=True,
+        "qwen2_moe", **{**QWEN2_MOE, "num_experts": 4}, num_hidden_layers=3, use_sliding_window=True,
         sliding_window=6, max_window_layers=2, v4=("qwen2_moe-window-v4", older),
         without=dict(layer_types=["full_attention"] * 3)),
     "qwen2_moe-bare": case(
-        "qwen2_moe", **{**QWEN_MOE, "num_experts_per_tok": 4}, num_attention_heads=16,
+        "qwen2_moe", **{**QWEN2_MOE, "num_experts_per_tok": 4}, num_attention_heads=16,
         num_key_value_heads=16, embed=0.01, bare=(
             "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act", "layer_types",
             "sliding_window", "use_sliding_window", "max_window_layers", "qkv_bias",
