@@ -65,6 +65,7 @@ NAMES = [
     "granite-bias", "smollm3-plain", "gemma-plain", "gemma3-linear", "gemma2-plain", "olmo2-plain",
     "starcoder2-plain", "phi-plain", "stablelm-plain", "stablelm-parallel", "cohere-plain",
     "gpt2-plain", "gpt_neox-plain",
+    "mixtral-plain", "qwen2_moe-plain", "qwen3_moe-plain",
 ]
 
 ARCHITECTURE = {
@@ -72,6 +73,7 @@ ARCHITECTURE = {
     "granite": "granite", "smollm3": "smollm3", "gemma": "gemma", "gemma3_text": "gemma3",
     "gemma2": "gemma2", "olmo2": "olmo2", "starcoder2": "starcoder2", "phi": "phi2",
     "stablelm": "stablelm", "cohere": "command-r", "gpt2": "gpt2", "gpt_neox": "gptneox",
+    "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
 }
 LLAMA_LIKE = {"llama", "granite", "smollm3"}
 
@@ -82,6 +84,12 @@ PARTS = {
     "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up",
     "post_attention_layernorm": "ffn_norm",
+    "block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.experts.w1": "ffn_gate_exps",
+    "block_sparse_moe.experts.w3": "ffn_up_exps", "block_sparse_moe.experts.w2": "ffn_down_exps",
+    "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps",
+    "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
 }
 AROUND = {
     **PARTS, "post_attention_layernorm": "post_attention_norm",
@@ -197,6 +205,14 @@ def metadata(writer, arch, config):
         writer.add_sliding_window(config["sliding_window"])
         if config.get("final_logit_softcapping"):
             writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    experts = config.get("num_local_experts") or config.get("num_experts")
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if arch in ("qwen2moe", "qwen3moe"):
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if arch == "qwen2moe":
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
     if arch == "phi3":
         longest, original = (config["max_position_embeddings"],
                              config["original_max_position_embeddings"])
@@ -230,6 +246,22 @@ def llama3_factors(config):
     return torch.tensor(factors, dtype=torch.float32)
 
 
+def stacked(weights):
+    """The tensors with those that differ by the number of their expert alone as one."""
+    out, experts = {}, {}
+    for name, tensor in weights.items():
+        expert = re.fullmatch(r"(.+\.experts)\.(\d+)\.(.+)", name)
+        if expert:
+            block, number, part = expert.groups()
+            experts.setdefault(f"{block}.{part}", {})[int(number)] = tensor
+        else:
+            # A linear map of one row is a vector.
+            out[name] = tensor[0] if name.endswith("shared_expert_gate.weight") else tensor
+    for name, of in experts.items():
+        out[name] = torch.stack([of[number] for number in range(len(of))])
+    return out
+
+
 def tensors(arch, config, weights):
     """Yields (GGUF name, tensor) for every tensor of the file."""
     rope = config.get("rope_parameters", {})
@@ -238,7 +270,7 @@ def tensors(arch, config, weights):
     if rope.get("rope_type") == "longrope":
         yield "rope_factors_long.weight", torch.tensor(rope["long_factor"])
         yield "rope_factors_short.weight", torch.tensor(rope["short_factor"])
-    for name, tensor in weights.items():
+    for name, tensor in stacked(weights).items():
         if arch in LLAMA_LIKE:
             if ".q_proj." in name:
                 tensor = pairs_from_halves(tensor, config["num_attention_heads"])

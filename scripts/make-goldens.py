@@ -163,10 +163,43 @@ GPT2 = dict(
 GEMMA2 = dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=6, pad_token_id=0)
 # Two heads of 16 lanes, so that a share of them is a few pairs.
 WIDE_HEADS = dict(num_attention_heads=2, num_key_value_heads=1)
+def older_qwen3_moe(config):
+    """As `older`, with the older name of the number of experts."""
+    config = older(config)
+    config["num_experts"] = config.pop("num_local_experts")
+    return dict(sorted(config.items()))
+
+
+def gemma4_keys(config):
+    """The keys for full layers that stood in place of sizes by layer."""
+    config = dict(config)
+    sizes = next(iter(config.pop("per_layer_config").values()))
+    config["global_head_dim"] = sizes["head_dim"]
+    config["num_global_key_value_heads"] = sizes["num_key_value_heads"]
+    return dict(sorted(config.items()))
+
+
 GEMMA3 = dict(
     head_dim=16, query_pre_attn_scalar=24, sliding_window=6, intermediate_size=32,
     pad_token_id=0, eos_token_id=1, bos_token_id=2,
 )
+# Types with experts: few and narrow ones, so that a folder stays small.
+MIXTRAL = dict(num_local_experts=6, num_experts_per_tok=2, intermediate_size=24)
+QWEN_MOE = dict(
+    num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16, intermediate_size=40)
+QWEN2_MOE = dict(**QWEN_MOE, shared_expert_intermediate_size=20)
+DEEPSEEK = dict(
+    num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=16, qk_nope_head_dim=12,
+    qk_rope_head_dim=8, v_head_dim=10, n_routed_experts=8, num_experts_per_tok=2,
+    moe_intermediate_size=12, n_shared_experts=2, first_k_dense_replace=1, num_hidden_layers=3,
+    intermediate_size=40)
+DEEPSEEK_V3 = {
+    **DEEPSEEK, "q_lora_rank": 20, "n_routed_experts": 12, "n_group": 4, "topk_group": 2,
+    "num_experts_per_tok": 3, "n_shared_experts": 1}
+GEMMA4 = dict(
+    head_dim=8, global_head_dim=16, sliding_window=6, intermediate_size=32,
+    hidden_size_per_layer_input=4, vocab_size_per_layer_input=VOCAB,
+    pad_token_id=0, eos_token_id=1, bos_token_id=2)
 LONG_FACTORS = [1.0, 1.25, 1.6, 2.3, 3.1, 4.2, 5.5, 7.0]
 SHORT_FACTORS = [1.0, 1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.7]
 
@@ -448,12 +481,144 @@ CASES = {
             "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act",
             "attention_bias", "tie_word_embeddings"),
         without=dict(rms_norm_eps=1e-6)),
+
+    # Experts. mixtral
+    "mixtral-plain": case("mixtral", **MIXTRAL, without=dict(num_experts_per_tok=3)),
+    "mixtral-window": case(
+        "mixtral", **MIXTRAL, head_dim=16, sliding_window=6, hidden_act="gelu",
+        tie_word_embeddings=True, without=dict(sliding_window=None)),
+    "mixtral-bare": case(
+        "mixtral", **{**MIXTRAL, "num_local_experts": 8}, num_attention_heads=8,
+        num_key_value_heads=8, embed=0.01, bare=(
+            "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_parameters", "hidden_act",
+            "sliding_window", "tie_word_embeddings", "num_local_experts", "num_experts_per_tok"),
+        without=dict(rms_norm_eps=1e-6)),
+    # qwen2_moe
+    "qwen2_moe-plain": case("qwen2_moe", **QWEN2_MOE, without=dict(norm_topk_prob=True)),
+    "qwen2_moe-norm-step": case(
+        "qwen2_moe", **QWEN2_MOE, num_hidden_layers=4, decoder_sparse_step=2, mlp_only_layers=[3],
+        norm_topk_prob=True, qkv_bias=False, without=dict(norm_topk_prob=False)),
+    "qwen2_moe-window": case(
+        "qwen2_moe", **{**QWEN2_MOE, "num_experts": 4}, num_hidden_layers=3, use_sliding_window=True,
+        sliding_window=6, max_window_layers=2, v4=("qwen2_moe-window-v4", older),
+        without=dict(layer_types=["full_attention"] * 3)),
+    "qwen2_moe-bare": case(
+        "qwen2_moe", **{**QWEN2_MOE, "num_experts_per_tok": 4}, num_attention_heads=16,
+        num_key_value_heads=16, embed=0.01, bare=(
+            "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act", "layer_types",
+            "sliding_window", "use_sliding_window", "max_window_layers", "qkv_bias",
+            "num_experts_per_tok", "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers",
+            "tie_word_embeddings"),
+        without=dict(rms_norm_eps=1e-5)),
+    # qwen3_moe
+    "qwen3_moe-plain": case(
+        "qwen3_moe", **QWEN_MOE, head_dim=16, norm_topk_prob=True,
+        v4=("qwen3_moe-plain-v4", older_qwen3_moe), without=dict(norm_topk_prob=False)),
+    "qwen3_moe-window-bias": case(
+        "qwen3_moe", **QWEN_MOE, attention_bias=True, num_hidden_layers=3, mlp_only_layers=[0],
+        use_sliding_window=True, sliding_window=6,
+        without=dict(use_sliding_window=False, sliding_window=None)),
+    "qwen3_moe-bare": case(
+        "qwen3_moe", **{**QWEN_MOE, "num_experts": 10, "num_experts_per_tok": 8},
+        num_key_value_heads=4, embed=0.01, bare=(
+            "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act",
+            "sliding_window", "use_sliding_window", "attention_bias", "num_experts_per_tok",
+            "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers", "tie_word_embeddings"),
+        without=dict(rms_norm_eps=1e-5)),
+    # deepseek_v2
+    "deepseek_v2-plain": case(
+        "deepseek_v2", **DEEPSEEK, routed_scaling_factor=1.7, norm_topk_prob=True,
+        v4=("deepseek_v2-plain-v4", older), without=dict(routed_scaling_factor=1.0)),
+    "deepseek_v2-groups-bias": case(
+        "deepseek_v2", **{
+            **DEEPSEEK, "q_lora_rank": 20, "v_head_dim": 24, "num_experts_per_tok": 3,
+            "num_hidden_layers": 2},
+        topk_method="group_limited_greedy", n_group=4, topk_group=2, attention_bias=True,
+        mlp_bias=True, without=dict(topk_method="greedy")),
+    "deepseek_v2-yarn": case(
+        "deepseek_v2", **DEEPSEEK, seq=40, rope_parameters=rope(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=0.7,
+            mscale_all_dim=1.3),
+        v4=("deepseek_v2-yarn-v4", older), without=dict(rope_parameters=rope(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32))),
+    "deepseek_v2-bare": case(
+        "deepseek_v2", **{**DEEPSEEK, "first_k_dense_replace": 0, "num_hidden_layers": 2}, embed=0.01,
+        bare=(
+            "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_act", "head_dim",
+            "first_k_dense_replace", "n_group", "topk_group", "topk_method", "n_shared_experts",
+            "routed_scaling_factor", "norm_topk_prob", "attention_bias", "mlp_bias",
+            "tie_word_embeddings"),
+        without=dict(rms_norm_eps=1e-5)),
+    # deepseek_v3
+    "deepseek_v3-plain": case("deepseek_v3", **DEEPSEEK_V3, without=dict(topk_group=4)),
+    "deepseek_v3-halves-bias": case(
+        "deepseek_v3", **{
+            **DEEPSEEK_V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1,
+            "num_hidden_layers": 2},
+        norm_topk_prob=False, rope_interleave=False, attention_bias=True, routed_scaling_factor=1.0,
+        without=dict(rope_interleave=True)),
+    "deepseek_v3-yarn": case(
+        "deepseek_v3", **{**DEEPSEEK_V3, "num_hidden_layers": 2}, seq=40, rope_parameters=rope(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=1.0,
+            mscale_all_dim=1.0),
+        v4=("deepseek_v3-yarn-v4", older), without=dict(rope_parameters=rope(
+            rope_type="yarn", factor=4.0, original_max_position_embeddings=32))),
+    "deepseek_v3-bare": case(
+        "deepseek_v3", **{
+            **DEEPSEEK_V3, "n_routed_experts": 16, "n_group": 8, "topk_group": 4,
+            "num_experts_per_tok": 8, "first_k_dense_replace": 3, "num_hidden_layers": 4,
+            "intermediate_size": 24},
+        embed=0.01, bare=(
+            "rms_norm_eps", "rope_parameters", "hidden_act", "head_dim", "first_k_dense_replace",
+            "n_group", "topk_group", "num_experts_per_tok", "n_shared_experts", "norm_topk_prob",
+            "routed_scaling_factor", "rope_interleave", "attention_bias", "tie_word_embeddings"),
+        without=dict(rms_norm_eps=1e-5)),
+    # gemma4
+    "gemma4-plain": case(
+        "gemma4_text", **GEMMA4, num_hidden_layers=6, final_logit_softcapping=1.5,
+        without=dict(final_logit_softcapping=None)),
+    "gemma4-joint": case(
+        "gemma4_text", **{**GEMMA4, "hidden_size_per_layer_input": 0}, attention_k_eq_v=True,
+        num_global_key_value_heads=1, num_hidden_layers=4,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        rope_parameters={
+            "full_attention": rope(theta=1000.0, rope_type="proportional", partial_rotary_factor=0.5),
+            "sliding_attention": rope(theta=100.0)},
+        v4=("gemma4-joint-keys", gemma4_keys),
+        without=dict(rope_parameters={
+            "full_attention": rope(theta=1000.0, rope_type="proportional", partial_rotary_factor=1.0),
+            "sliding_attention": rope(theta=100.0)})),
+    "gemma4-shared": case(
+        "gemma4_text", **GEMMA4, num_hidden_layers=5, num_kv_shared_layers=2,
+        use_double_wide_mlp=True, attention_bias=True,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention",
+                     "sliding_attention", "full_attention"],
+        without=dict(sliding_window=20)),
+    "gemma4-experts": case(
+        "gemma4_text", **GEMMA4, num_hidden_layers=2, enable_moe_block=True, num_experts=6,
+        top_k_experts=2, moe_intermediate_size=12, without=dict(top_k_experts=3)),
+    "gemma4-factor": case(
+        "gemma4_text", **GEMMA4, num_hidden_layers=2,
+        layer_types=["full_attention", "full_attention"],
+        rope_parameters={
+            "full_attention": rope(
+                theta=1000.0, rope_type="proportional", partial_rotary_factor=0.5, factor=4.0),
+            "sliding_attention": rope(theta=100.0)},
+        without=dict(rope_parameters={
+            "full_attention": rope(theta=1000.0, rope_type="proportional", partial_rotary_factor=0.5),
+            "sliding_attention": rope(theta=100.0)})),
+    "gemma4-bare": case(
+        "gemma4_text", **{**GEMMA4, "num_key_value_heads": 4}, num_hidden_layers=6, seq=40, bare=(
+            "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_activation",
+            "layer_types", "final_logit_softcapping", "attention_bias", "attention_k_eq_v",
+            "enable_moe_block", "num_kv_shared_layers", "use_double_wide_mlp", "tie_word_embeddings"),
+        without=dict(sliding_window=512)),
 }
 
 
 def overwrite(model, generator, spec, dtype):
     """Fills every entry of the state dict with random multiples of 1/65536."""
-    zero_based = spec["kind"].startswith("gemma")
+    zero_based = spec["kind"].startswith("gemma") and not spec["kind"].startswith("gemma4")
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
         if name.endswith(".bias"):
@@ -463,6 +628,8 @@ def overwrite(model, generator, spec, dtype):
             value = uniform if zero_based else 1 + uniform
             if any(part in name for part in ("q_norm", "k_norm", "q_layernorm", "k_layernorm")):
                 value = value + spec["sharp"]
+        elif name.endswith(("layer_scalar", "router.scale", "per_expert_scale")):
+            value = 1 + torch.rand(tensor.shape, generator=generator) * 0.6 - 0.3
         elif any(part in name for part in ("embed_tokens", "embed_in", ".wte.", ".wpe.")):
             value = spec["embed"] * noise
         else:
@@ -482,7 +649,7 @@ def overwrite(model, generator, spec, dtype):
 def load(folder):
     """The folder as transformers reads it, in f32 on the eager path."""
     model = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager")
+        folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager")
     return model.eval()
 
 
@@ -497,6 +664,16 @@ def sharpness(model, ids):
     """Mean over heads and late positions of the largest attention weight."""
     layers = model(input_ids=ids.unsqueeze(0), use_cache=False, output_attentions=True).attentions
     return torch.stack([a[0, :, 8:, :].amax(-1).mean() for a in layers]).mean().item()
+
+
+@torch.no_grad()
+def unsteadiness(folder, ids):
+    """How much the logits change when all but the routers works in double precision, as `max|a - b| / max|b|`: a
+    choice of experts by a hair would show."""
+    model = load(folder)
+    logits = forward(model, ids)
+    exact = model.double()(input_ids=ids.unsqueeze(0), use_cache=False).logits[0]
+    return ((logits - exact).abs().max() / exact.abs().max()).item()
 
 
 def read(folder):
@@ -563,6 +740,7 @@ def make(name, spec, out):
     dtype = getattr(torch, spec["dtype"]) if spec["dtype"] else None
     config = AutoConfig.for_model(spec["kind"], **spec["config"])
     config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
     model = AutoModelForCausalLM.from_config(config).to(torch.float32).eval()
     with torch.no_grad():
         overwrite(model, generator, spec, dtype)
@@ -590,6 +768,9 @@ def make(name, spec, out):
         worst = (forward(model, texts[""]) - tensors["logits"]).abs().max().item()
         assert worst == 0.0, f"{name}: saving changed the logits by {worst}"
     note = ""
+    if any("experts" in name for name, _ in model.named_modules()):
+        hair = unsteadiness(folder, texts[""])
+        assert hair < 1e-5, f"{name}: the logits change by {hair} in double precision"
     if spec["without"]:
         change = without_switch(folder, spec, tensors)
         assert change > 1e-2, f"{name}: the switch changes the logits by {change} only"

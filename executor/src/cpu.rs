@@ -3,6 +3,7 @@
 //! Each row of every result is computed in one order, whatever the number of rows and threads, so
 //! that logits are the same to the bit however a text is cut into calls.
 
+mod experts;
 mod fused;
 
 use crate::cache::Part;
@@ -22,6 +23,7 @@ use crate::weights::Weight;
 use candle_core::{D, DType, Device, Tensor};
 use tallow_compiler::Step;
 use tallow_ir::Op;
+use tallow_ir::ops::Reduction;
 
 /// What a step gives: its results, or nothing where the interpreter runs it.
 type Outcome = Result<Option<Vec<Val>>>;
@@ -51,8 +53,19 @@ pub(crate) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
                 with_slice(&gain, |g| with_slice(&bias, |b| kernels::layer_norm(x, g, Some(b), eps.get(), out, team)))?
             }))
         }
+        (Op::ExpertMatmul, [Val::Tensor(x), w, Val::Tensor(index)]) if is_f32(x) => {
+            run.experts(x, w, index).map(|y| y.map(|y| vec![Val::Tensor(y)]))
+        }
+        (Op::Reduce { how: Reduction::Sum, axes, keep }, [Val::Tensor(x)])
+            if is_f32(x) && x.rank() == 3 && x.elem_count() > 0 && axes == &[1] =>
+        {
+            one(run.sum_rows(x, *keep))
+        }
         (Op::Add | Op::Sub | Op::Mul | Op::Div, [Val::Tensor(a), b]) if is_f32(a) => {
             let b = b.tensor(frame.caches)?;
+            if matches!(step.op, Op::Mul) && is_f32(&b) && experts::is_row_factor(a, &b) {
+                return one(run.row_factors(a, &b));
+            }
             if !is_f32(&b) || !pairs_up(a, &b) {
                 return Ok(None);
             }

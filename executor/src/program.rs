@@ -384,6 +384,7 @@ fn is_product(op: &Op) -> bool {
             | Op::JoinedMatmul { .. }
             | Op::GatedMatmul { .. }
             | Op::MatmulBias { .. }
+            | Op::ExpertMatmul
     )
 }
 

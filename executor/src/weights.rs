@@ -115,15 +115,40 @@ impl Weight {
         }
     }
 
+    /// The rows of one of several matrices of a size, `[matrices, rows, k]`.
+    pub fn rows_of(&self, matrix: usize) -> Result<WeightRows<'_>> {
+        let view = self.view()?;
+        let &[count, rows, k] = view.shape else {
+            let cause = format!("has shape {:?}, expected several matrices", view.shape);
+            return Err(ExecutorError::Weight { name: self.name.clone(), cause });
+        };
+        let fault = |e: KernelError| self.fault(&e);
+        let all = WeightRows::new(view.encoding, view.bytes, count.saturating_mul(rows) as usize, k as usize)
+            .map_err(fault)?;
+        let rows = rows as usize;
+        let one = all.slice(matrix * rows..(matrix + 1) * rows).map_err(fault)?;
+        // A ternary scale is one value, or one for each matrix.
+        match self.scales() {
+            None => Ok(one),
+            Some(scale @ [_]) => one.with_scale(scale).map_err(fault),
+            Some(scales) => one.with_scale(&scales[matrix..matrix + 1]).map_err(fault),
+        }
+    }
+
     /// A kernel's error as one of this weight.
     pub fn fault(&self, error: &KernelError) -> ExecutorError {
         ExecutorError::Weight { name: self.name.clone(), cause: error.to_string() }
     }
 
-    /// The matrix that a store packs; none for a tensor of another shape or encoding.
+    /// The matrix that a store packs: several matrices of a size, `[matrices, rows, k]`, count as one with all their rows.
+    /// None for a tensor of another shape or encoding.
     pub fn matrix(&self) -> Option<Matrix> {
         let view = self.view().ok()?;
-        let &[rows, k] = view.shape else { return None };
+        let (rows, k) = match *view.shape {
+            [rows, k] => (rows, k),
+            [count, rows, k] => (count.checked_mul(rows)?, k),
+            _ => return None,
+        };
         let (rows, k) = (usize::try_from(rows).ok()?, usize::try_from(k).ok()?);
         Packed::packs(view.encoding).then(|| Matrix { name: self.name.clone(), encoding: view.encoding, rows, k })
     }
@@ -284,7 +309,10 @@ mod tests {
             let packed = matrix.packed(&team).unwrap().unwrap();
             assert_eq!((packed.rows(), packed.k()), (5, 64));
         }
-        assert!(weight(&[2, 5, 64]).packed(&team).unwrap().is_none(), "no matrix");
+        let several = weight(&[2, 5, 64]);
+        let packed = several.packed(&team).unwrap().unwrap();
+        assert_eq!((packed.rows(), packed.k()), (10, 64));
+        assert!(weight(&[2, 2, 5, 64]).packed(&team).unwrap().is_none(), "no matrix");
         assert!(weight(&[64]).packed(&team).unwrap().is_none());
     }
 }

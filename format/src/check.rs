@@ -135,7 +135,7 @@ struct Attention {
 impl Attention {
     /// `None` where the tower has no heads, or an attention whose projections have other shapes.
     fn new(root: &Section<'_>, tensors: &TensorIndex, prefix: Option<&str>) -> Result<Option<Self>> {
-        let other = ["kv_lora_rank", "q_lora_rank", "attn_output_gate", "v_head_dim"];
+        let other = ["kv_lora_rank", "q_lora_rank", "attn_output_gate", "v_head_dim", "per_layer_config"];
         if other.iter().any(|key| root.contains(key)) {
             return Ok(None);
         }
@@ -301,6 +301,7 @@ mod tests {
         // Latent attention has projections of its own shape.
         run(&format!("{BASE}kv_lora_rank = 8\nqk_rope_head_dim = 8\n"), &[(Q, [100, 64])]).unwrap();
         // Full layers with a head size of their own.
+        run(&format!("{BASE}per_layer_config = {{ 0 = {{ head_dim = 8 }} }}\n"), &[(Q, [32, 64])]).unwrap();
         let gemma4 = "hidden_size = 64\nnum_attention_heads = 4\nnum_key_value_heads = 2\nhead_dim = 16\nglobal_head_dim = 32\nnum_global_key_value_heads = 1\nattention_k_eq_v = true\nlayer_types = [\"sliding\", \"full\"]\nnum_hidden_layers = 2\n";
         let both = [
             (Q, [64, 64]),

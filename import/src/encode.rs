@@ -1,7 +1,7 @@
 //! Chooses an encoding per tensor, encodes, and measures what that costs.
 //!
-//! With [`EncodingChoice::Auto`]: vectors, tensors below 4,096 values and rows that are no whole blocks of 32 become `u32`;
-//! a K-quant keeps its bytes; `Q4_0` and `Q4_1` become `q4`, or `q4k` (or `q8`) where that would add 2 % or more; all
+//! With [`EncodingChoice::Auto`]: vectors, tensors below 4,096 values, rows that are no whole blocks of 32 and the routers
+//! of experts become `u32`; a K-quant keeps its bytes; `Q4_0` and `Q4_1` become `q4`, or `q4k` (or `q8`) where that would add 2 % or more; all
 //! other matrices become `q8`, or `q6k` where `q8` loses more than 1.5 %. Work is split by rows in chunks of one size, so the
 //! bytes do not depend on the number of threads.
 
@@ -12,6 +12,7 @@ use tallow_format::encoding::gguf::GgmlType;
 use tallow_format::encoding::{Encoding, EncodingError, ErrorMeter};
 
 use crate::error::{BadValue, ImportError, Result};
+use crate::names;
 use crate::source::{Source, SourceTensor, chunk_rows};
 
 /// Tensors of fewer values are not worth a coarser encoding.
@@ -104,7 +105,7 @@ pub fn candidates(tensor: &SourceTensor, choice: EncodingChoice) -> Result<Vec<E
         }
         EncodingChoice::Force(_) => return Ok(vec![Encoding::U32]),
         EncodingChoice::Auto => match tensor.ty {
-            _ if !matrix || tensor.values() < SMALL || !row.is_multiple_of(32) => {
+            _ if !matrix || tensor.values() < SMALL || !row.is_multiple_of(32) || names::is_router(&tensor.name) => {
                 vec![Encoding::U32]
             }
             GgmlType::Q4_0 | GgmlType::Q4_1 => vec![Encoding::Q4, Encoding::Q4K, Encoding::Q8],
@@ -185,7 +186,7 @@ fn warning(tensor: &SourceTensor, encoding: Encoding, error: f64, choice: Encodi
 
 /// The bytes of the source, rows in the order of the result.
 fn copy(source: &Source, tensor: &SourceTensor, encoding: Encoding) -> Result<Encoded> {
-    let mut bytes = Vec::with_capacity(tensor.bytes.len());
+    let mut bytes = Vec::with_capacity(tensor.byte_len());
     source.raw_rows(tensor, 0..tensor.rows().0, &mut bytes);
     encoding.check(&bytes).map_err(|e| value_error(source, tensor, encoding, &e, None))?;
     Ok(Encoded { encoding, bytes, scales: None, error: 0.0, warning: None })

@@ -11,7 +11,7 @@ use tallow_ir::TensorType;
 use crate::error::{ImportError, Result, clip};
 use crate::report::ImportReport;
 use crate::safetensors::find_weights;
-use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
+use crate::source::{LeftOut, Piece, RowOrder, Source, SourceTensor};
 use crate::{ImportOptions, Prepared, Progress, model_name, plan, write};
 
 /// A graph to run the tensors with.
@@ -157,8 +157,7 @@ fn tensors(src: &Path) -> Result<Source> {
                 ty,
                 shift: 0.0,
                 order: RowOrder::Plain,
-                file,
-                bytes: tensor.bytes.clone(),
+                pieces: vec![Piece { file, bytes: tensor.bytes.clone() }],
             });
         }
     }

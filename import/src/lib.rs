@@ -17,6 +17,7 @@ mod chat;
 pub mod config;
 pub mod encode;
 mod error;
+mod experts;
 pub mod gguf;
 mod graph_only;
 mod json;
@@ -385,14 +386,14 @@ fn write(
         true => None,
         false => Some(ModelWriter::create(out, parts, plan).map_err(fail)?),
     };
-    let bytes = source.tensors().iter().map(|t| t.bytes.len() as u64).sum();
+    let bytes = source.tensors().iter().map(|t| t.byte_len() as u64).sum();
     progress.start(source.tensors().len(), bytes);
     let mut reports = Vec::new();
     let mut totals = Totals::default();
     let mut losses = encode::Losses::default();
     for tensor in source.tensors() {
         let encoded = encode::encode(source, tensor, options.encoding)?;
-        let source_bytes = tensor.bytes.len() as u64;
+        let source_bytes = tensor.byte_len() as u64;
         let mut put = |name: String, shape, encoding: Encoding, bytes: &[u8], error, from: u64| {
             if let Some(writer) = &mut writer {
                 writer.begin(&name, encoding).and_then(|()| writer.write(bytes)).map_err(fail)?;

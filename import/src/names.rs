@@ -1,6 +1,7 @@
 //! Tensor names of GGUF files as Hugging Face names, by architecture.
 
 use crate::scheme;
+use tallow_frontends::families::experts::ExpertNames;
 
 /// What a GGUF tensor becomes.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct GgufArch {
     pub qk_norms: bool,
     /// Norms subtract the mean, and their ε has a key of its own.
     pub layer_norms: bool,
+    /// The names of experts, where layers may have some.
+    pub experts: Option<ExpertNames>,
 }
 
 const PLAIN: GgufArch = GgufArch {
@@ -59,15 +62,18 @@ const PLAIN: GgufArch = GgufArch {
     by_head: false,
     qk_norms: false,
     layer_norms: false,
+    experts: None,
 };
 
 const LAYER_NORMS: GgufArch = GgufArch { layer_norms: true, ..PLAIN };
 
 /// The architectures that are read.
-pub const ARCHITECTURES: [GgufArch; 16] = [
-    GgufArch { name: "llama", model_type: "llama", interleaved: true, ..PLAIN },
+pub const ARCHITECTURES: [GgufArch; 18] = [
+    GgufArch { name: "llama", model_type: "llama", interleaved: true, experts: Some(ExpertNames::MIXTRAL), ..PLAIN },
     GgufArch { name: "qwen2", model_type: "qwen2", ..PLAIN },
+    GgufArch { name: "qwen2moe", model_type: "qwen2_moe", experts: Some(ExpertNames::MLP), ..PLAIN },
     GgufArch { name: "qwen3", model_type: "qwen3", qk_norms: true, ..PLAIN },
+    GgufArch { name: "qwen3moe", model_type: "qwen3_moe", qk_norms: true, experts: Some(ExpertNames::MLP), ..PLAIN },
     GgufArch { name: "phi3", model_type: "phi3", fused: true, ..PLAIN },
     GgufArch { name: "smollm3", model_type: "smollm3", interleaved: true, ..PLAIN },
     GgufArch { name: "granite", model_type: "granite", interleaved: true, ..PLAIN },
@@ -159,6 +165,13 @@ fn part_name(arch: &GgufArch, part: &str) -> Option<&'static str> {
         return Some(name);
     }
     Some(match part {
+        "ffn_gate_inp" | "ffn_gate_exps" | "ffn_up_exps" | "ffn_down_exps" => {
+            return arch.experts.and_then(|names| expert_name(&names, part));
+        }
+        "ffn_gate_inp_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert_gate",
+        "ffn_gate_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert.gate_proj",
+        "ffn_up_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert.up_proj",
+        "ffn_down_shexp" if arch.name == "qwen2moe" => "mlp.shared_expert.down_proj",
         // They would take the names of the norms after the branches.
         "attn_norm" | "ffn_norm" if arch.model_type == "olmo2" => return None,
         "attn_norm" => "input_layernorm",
@@ -179,6 +192,18 @@ fn part_name(arch: &GgufArch, part: &str) -> Option<&'static str> {
         "ffn_down" => "mlp.down_proj",
         _ => return None,
     })
+}
+
+/// The name of a router, or of the matrices of all experts, without what all have behind.
+fn expert_name(names: &ExpertNames, part: &str) -> Option<&'static str> {
+    let [gate, up, down] = names.separate?;
+    match part {
+        "ffn_gate_inp" => Some(names.router),
+        "ffn_gate_exps" => gate.strip_suffix(".weight"),
+        "ffn_up_exps" => up.strip_suffix(".weight"),
+        "ffn_down_exps" => down.strip_suffix(".weight"),
+        _ => None,
+    }
 }
 
 /// True for the weights that gemma stores as 1 + w: every norm.
@@ -205,4 +230,9 @@ pub fn current_name(name: &str) -> String {
         }
     }
     name.to_owned()
+}
+
+/// True for the linear map that scores experts. It decides what is computed at all, and is small: it is never rounded.
+pub fn is_router(name: &str) -> bool {
+    [".mlp.gate.weight", ".block_sparse_moe.gate.weight", ".router.proj.weight"].iter().any(|end| name.ends_with(end))
 }

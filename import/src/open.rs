@@ -11,12 +11,13 @@ use crate::chat;
 use crate::config::gguf::{TensorFacts, arch_of, heads};
 use crate::config::{self, SourceConfig};
 use crate::error::{ImportError, Result, clip, names};
+use crate::experts;
 use crate::gguf::{Gguf, type_name};
 use crate::names::{self, Mapped, RopeFactors};
 use crate::safetensors::find_weights;
 use crate::scheme::{self, Scheme};
 use crate::sentences;
-use crate::source::{LeftOut, RowOrder, Source, SourceTensor};
+use crate::source::{LeftOut, Piece, RowOrder, Source, SourceTensor};
 use crate::tokenizer::{self, TokenizerText};
 
 /// A source, read but for its weights.
@@ -96,15 +97,19 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
             None => RowOrder::Plain,
         };
         let shift = if arch.norms_plus_one && names::is_norm(&name) { -1.0 } else { 0.0 };
+        let mut shape: Vec<u64> = tensor.dims.iter().rev().copied().collect();
+        // A linear map of one row is a vector there.
+        if shape.len() == 1 && name.ends_with("shared_expert_gate.weight") {
+            shape.insert(0, 1);
+        }
         tensors.push(SourceTensor {
             name,
             source_name: tensor.name.clone(),
-            shape: tensor.dims.iter().rev().copied().collect(),
+            shape,
             ty,
             shift,
             order,
-            file,
-            bytes: tensor.bytes.clone(),
+            pieces: vec![Piece { file, bytes: tensor.bytes.clone() }],
         });
     }
     if !unknown.is_empty() {
@@ -202,8 +207,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 ty,
                 shift: 0.0,
                 order: if turned { RowOrder::Transposed } else { RowOrder::Plain },
-                file,
-                bytes: tensor.bytes.clone(),
+                pieces: vec![Piece { file, bytes: tensor.bytes.clone() }],
             });
         }
     }
@@ -224,7 +228,12 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     }
     let template = chat::template_of_folder(path, &mut config.warnings)?;
     let files = weights.files.into_iter().map(|f| f.into_file()).collect();
+    // Graphs take the experts of a layer as one tensor; programs call tensors what their files do.
+    let tensors = if verbatim { tensors } else { experts::stacked(tensors, path)? };
     let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;
+    if config.spec.name == "gemma4" {
+        leave_shared_keys(&mut source, &config);
+    }
     if !verbatim {
         settle_head(&mut source, &mut config, path)?;
     }
@@ -263,6 +272,22 @@ fn settle_head(source: &mut Source, config: &mut SourceConfig, path: &Path) -> R
             Ok(())
         }
         (None, _) => Err(missing_embedding(path, &table)),
+    }
+}
+
+/// Leaves out the keys and values of the last layers of gemma4, which use those of earlier ones.
+fn leave_shared_keys(source: &mut Source, config: &SourceConfig) {
+    let number = |key: &str, default| config.settings.get(key).and_then(Value::as_u64).unwrap_or(default);
+    let first = number("num_hidden_layers", 30).saturating_sub(number("num_kv_shared_layers", 0));
+    let is_shared = |name: &str| {
+        let parts = ["k_proj.", "v_proj.", "k_norm.", "v_norm."];
+        let attention = name.split_once(".self_attn.");
+        layer_of(name).is_some_and(|n| n >= first)
+            && attention.is_some_and(|(_, part)| parts.iter().any(|p| part.starts_with(p)))
+    };
+    let names: Vec<String> = source.tensors().iter().map(|t| t.name.clone()).filter(|n| is_shared(n)).collect();
+    for name in names {
+        source.leave_out(&name, "its layer uses the keys and values of an earlier one");
     }
 }
 

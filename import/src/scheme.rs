@@ -26,7 +26,7 @@ const LLAMA: Scheme = Scheme {
     embedding: "embed_tokens",
     layers: "layers",
     norm: "norm",
-    others: &[],
+    others: &["embed_tokens_per_layer", "per_layer_model_projection", "per_layer_projection_norm"],
     head: "lm_head",
     transposed: &[],
     leftovers: &[],
@@ -113,7 +113,7 @@ impl Scheme {
 /// True for tensors of a picture or sound tower, which the text part does without.
 pub fn is_other_tower(name: &str) -> bool {
     let name = name.strip_prefix("model.").unwrap_or(name);
-    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual."].iter().any(|p| name.starts_with(p))
+    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual.", "embed_vision.", "embed_audio."].iter().any(|p| name.starts_with(p))
 }
 
 /// True for buffers that old files hold and that carry nothing.

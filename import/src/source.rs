@@ -46,6 +46,13 @@ pub struct SourceTensor {
     pub shift: f32,
     /// Where the rows lie.
     pub order: RowOrder,
+    /// Where the bytes are: equal numbers of whole rows in each piece, one piece after another.
+    pub pieces: Vec<Piece>,
+}
+
+/// Bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
     /// Number of the file.
     pub file: usize,
     /// Bytes in that file.
@@ -72,6 +79,11 @@ pub struct Source {
 }
 
 impl SourceTensor {
+    /// Bytes of all pieces.
+    pub fn byte_len(&self) -> usize {
+        self.pieces.iter().map(|p| p.bytes.len()).sum()
+    }
+
     /// Number of values. The readers have checked that this fits.
     pub fn values(&self) -> u64 {
         self.shape.iter().product()
@@ -138,10 +150,7 @@ impl Source {
     /// an interleaved order must have whole heads of even size, and only matrices of types that store values one by one
     /// may be transposed.
     pub fn new(files: Vec<MappedFile>, tensors: Vec<SourceTensor>, left_out: Vec<LeftOut>) -> Result<Self> {
-        for tensor in &tensors {
-            let path = files[tensor.file].path();
-            check(tensor, path, files[tensor.file].bytes().len())?;
-        }
+        tensors.iter().try_for_each(|tensor| check(tensor, &files))?;
         Ok(Self { files, tensors, left_out })
     }
 
@@ -160,9 +169,9 @@ impl Source {
         self.tensors.iter().find(|t| t.name == name)
     }
 
-    /// The file that holds a tensor.
+    /// The file that holds a tensor, or its first piece.
     pub fn path(&self, tensor: &SourceTensor) -> &Path {
-        self.files[tensor.file].path()
+        path(tensor, &self.files)
     }
 
     /// Leaves a tensor out.
@@ -185,27 +194,26 @@ impl Source {
         }
     }
 
-    /// True if two tensors have the same shape, type, order and bytes.
+    /// True if two tensors have the same shape, type, order and bytes, in pieces of the same sizes.
     pub fn same(&self, a: &SourceTensor, b: &SourceTensor) -> bool {
-        a.shape == b.shape && a.ty == b.ty && a.order == b.order && a.shift == b.shift && self.data(a) == self.data(b)
+        let alike = a.shape == b.shape && a.ty == b.ty && a.order == b.order && a.shift == b.shift;
+        let pieces = || a.pieces.iter().zip(&b.pieces);
+        alike && a.pieces.len() == b.pieces.len() && pieces().all(|(a, b)| self.data(a) == self.data(b))
     }
 
     /// Appends the stored bytes of `rows` of a tensor, in the order of the result.
     pub fn raw_rows(&self, tensor: &SourceTensor, rows: Range<u64>, out: &mut Vec<u8>) {
-        let data = self.data(tensor);
-        let len = row_bytes(tensor);
         match tensor.order {
-            RowOrder::Plain => {
-                out.extend_from_slice(&data[rows.start as usize * len..rows.end as usize * len]);
-            }
+            RowOrder::Plain => self.stretches(tensor, rows).for_each(|part| out.extend_from_slice(part)),
             RowOrder::Interleaved { .. } | RowOrder::ByHead { .. } => {
-                for row in rows {
-                    let at = tensor.source_row(row) as usize * len;
-                    out.extend_from_slice(&data[at..at + len]);
+                for row in rows.map(|row| tensor.source_row(row)) {
+                    self.stretches(tensor, row..row + 1).for_each(|part| out.extend_from_slice(part));
                 }
             }
             RowOrder::Transposed => {
-                // A stretch of each column lies together.
+                // A stretch of each column lies together, and the whole matrix in one piece.
+                let Some(piece) = tensor.pieces.first() else { return };
+                let (data, len) = (self.data(piece), row_bytes(tensor));
                 let size = tensor.ty.block_bytes();
                 let (first, count) = (rows.start as usize, (rows.end - rows.start) as usize);
                 let (all, columns) = (tensor.rows().0 as usize, tensor.rows().1 as usize);
@@ -234,10 +242,14 @@ impl Source {
         };
         match tensor.order {
             RowOrder::Plain => {
-                let len = row_bytes(tensor);
-                let data = self.data(tensor);
-                let part = &data[rows.start as usize * len..rows.end as usize * len];
-                tensor.ty.decode(part, out).map_err(broken)?;
+                let (_, row) = tensor.rows();
+                let mut rest = &mut *out;
+                for part in self.stretches(tensor, rows) {
+                    let values = part.len() / row_bytes(tensor).max(1) * row as usize;
+                    let (here, after) = rest.split_at_mut(values);
+                    tensor.ty.decode(part, here).map_err(broken)?;
+                    rest = after;
+                }
             }
             RowOrder::Interleaved { .. } | RowOrder::ByHead { .. } | RowOrder::Transposed => {
                 raw.clear();
@@ -260,11 +272,23 @@ impl Source {
 
     /// Lets the system drop the pages of a tensor that has been written.
     pub fn release(&self, tensor: &SourceTensor) {
-        self.files[tensor.file].release(tensor.bytes.clone());
+        tensor.pieces.iter().for_each(|p| self.files[p.file].release(p.bytes.clone()));
     }
 
-    fn data(&self, tensor: &SourceTensor) -> &[u8] {
-        &self.files[tensor.file].bytes()[tensor.bytes.clone()]
+    /// The stored bytes of `rows`, numbered as in the source: one stretch of each piece that has some of them.
+    fn stretches<'a>(&'a self, tensor: &'a SourceTensor, rows: Range<u64>) -> impl Iterator<Item = &'a [u8]> {
+        let each = (tensor.rows().0 / tensor.pieces.len() as u64).max(1);
+        let len = row_bytes(tensor);
+        let pieces = tensor.pieces.iter().enumerate().skip((rows.start / each) as usize);
+        pieces.map_while(move |(n, piece)| {
+            let first = n as u64 * each;
+            let part = rows.start.max(first) - first..rows.end.min(first + each).saturating_sub(first);
+            (part.start < part.end).then(|| &self.data(piece)[part.start as usize * len..part.end as usize * len])
+        })
+    }
+
+    fn data(&self, piece: &Piece) -> &[u8] {
+        &self.files[piece.file].bytes()[piece.bytes.clone()]
     }
 }
 
@@ -277,16 +301,21 @@ fn row_bytes(tensor: &SourceTensor) -> usize {
     tensor.rows().1 as usize / tensor.ty.block_len() * tensor.ty.block_bytes()
 }
 
-fn check(tensor: &SourceTensor, path: &Path, file: usize) -> Result<()> {
+/// The file of a tensor's first piece.
+fn path<'a>(tensor: &SourceTensor, files: &'a [MappedFile]) -> &'a Path {
+    tensor.pieces.first().map_or(Path::new(""), |p| files[p.file].path())
+}
+
+fn check(tensor: &SourceTensor, files: &[MappedFile]) -> Result<()> {
     let fail = |cause: String| {
         ImportError::malformed(
-            path,
+            path(tensor, files),
             format!("tensor `{}`", tensor.source_name),
             cause,
             "Convert or download the model again.",
         )
     };
-    if tensor.shape.is_empty() || tensor.shape.contains(&0) {
+    if tensor.shape.is_empty() || tensor.shape.contains(&0) || tensor.pieces.is_empty() {
         return Err(fail(format!("its shape {:?} holds nothing", tensor.shape)));
     }
     let (rows, len) = tensor.rows();
@@ -298,11 +327,14 @@ fn check(tensor: &SourceTensor, path: &Path, file: usize) -> Result<()> {
         )));
     }
     let bytes = rows as usize * row_bytes(tensor);
-    if tensor.bytes.len() != bytes || tensor.bytes.end > file {
+    let each = tensor.pieces[0].bytes.len();
+    let inside = |p: &Piece| p.bytes.len() == each && p.bytes.end <= files[p.file].bytes().len();
+    let whole = rows.is_multiple_of(tensor.pieces.len() as u64);
+    if tensor.byte_len() != bytes || !whole || !tensor.pieces.iter().all(inside) {
         return Err(fail(format!(
             "shape {:?} takes {bytes} bytes, and the file holds {}",
             tensor.shape,
-            tensor.bytes.len()
+            tensor.byte_len()
         )));
     }
     if let RowOrder::Interleaved { heads } = tensor.order

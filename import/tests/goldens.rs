@@ -59,11 +59,14 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
         "llama-llama3",
         "llama-plain",
         "mistral-null-window",
+        "mixtral-plain",
         "phi3-longrope",
         "phi3-partial",
         "phi3-plain",
         "qwen2-plain",
+        "qwen2_moe-plain",
         "qwen3-plain",
+        "qwen3_moe-plain",
         "smollm3-plain",
     ] {
         let (_, folder) = imported(&golden(name), force(Encoding::U32));
@@ -121,6 +124,10 @@ fn old_and_new_layouts_give_one_form() {
         ("phi3-longrope-v4", "phi3-longrope"),
         ("qwen2-plain-v4", "qwen2-plain"),
         ("qwen2-window-v4", "qwen2-window"),
+        ("qwen2_moe-window-v4", "qwen2_moe-window"),
+        ("qwen3_moe-plain-v4", "qwen3_moe-plain"),
+        ("deepseek_v2-yarn-v4", "deepseek_v2-yarn"),
+        ("deepseek_v3-yarn-v4", "deepseek_v3-yarn"),
         ("gemma3-oldkeys", "gemma3-linear"),
         ("gemma3-nosoftcap-v4", "gemma3-nosoftcap"),
         ("gemma2-plain-v4", "gemma2-plain"),
@@ -173,6 +180,12 @@ fn missing_keys_take_the_defaults_of_the_type() {
     is("cohere-bare", "logit_scale", "0.0625");
     is("gemma2-bare", "attn_logit_softcapping", "50");
     is("gemma2-nosoftcap", "attn_logit_softcapping", "0");
+    is("mixtral-bare", "num_experts_per_tok", "2");
+    is("mixtral-bare", "rms_norm_eps", "100000");
+    is("qwen2_moe-bare", "qkv_bias", "true");
+    is("qwen3_moe-bare", "num_experts_per_tok", "8");
+    is("deepseek_v2-plain", "q_lora_rank", "0");
+    is("deepseek_v3-bare", "routed_scaling_factor", "2.5");
     assert_eq!(setting("qwen2-plain", "sliding_window"), None);
     assert_eq!(setting("qwen2-plain", "layer_types"), None);
     assert!(setting("qwen2-window", "layer_types").unwrap().contains("\"sliding\""));

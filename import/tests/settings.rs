@@ -170,7 +170,7 @@ fn gguf_keys_that_nothing_reads_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.gguf");
     for (gguf, key) in [
-        (tiny_llama().u32("llama.expert_count", 8), "llama.expert_count = 8"),
+        (tiny_llama().u32("llama.leading_dense_block_count", 8), "llama.leading_dense_block_count = 8"),
         (tiny_llama().f32("llama.attention.clamp_kqv", 8.0), "llama.attention.clamp_kqv"),
         (tiny_llama().text("llama.rope.scaling.type", "wild"), "`wild` is not read"),
         (tiny_llama().f32("llama.rope.scaling.attn_factor", 1.5), "attn_factor"),
@@ -188,11 +188,12 @@ fn gguf_keys_that_nothing_reads_are_refused() {
     // What says nothing is no trouble, nor is what is left out on request.
     let neutral = tiny_llama().u32("llama.expert_count", 0).bool("llama.new", false).u32("llama.vocab_size", 160);
     common::imported(&neutral.write(&path), EncodingChoice::Auto);
-    let path = tiny_llama().u32("llama.expert_count", 8).write(&path);
-    let options = ImportOptions { ignore_settings: vec!["expert_count".into()], ..ImportOptions::default() };
+    let path = tiny_llama().u32("llama.leading_dense_block_count", 8).write(&path);
+    let options =
+        ImportOptions { ignore_settings: vec!["leading_dense_block_count".into()], ..ImportOptions::default() };
     let out = folder.path().join("o.model");
     let report = tallow_import::import(&path, &out, &options, &mut ()).unwrap();
-    assert!(report.warnings.iter().any(|w| w.contains("expert_count")));
+    assert!(report.warnings.iter().any(|w| w.contains("leading_dense_block_count")));
 }
 
 #[test]
@@ -363,7 +364,7 @@ fn a_dry_run_writes_nothing_and_reports_the_same() {
     assert_eq!(serde_json::to_value(&dry.tensors).unwrap(), serde_json::to_value(&wet.tensors).unwrap());
     // A second import replaces the first; a failed one leaves it alone.
     let before = std::fs::read(&out).unwrap();
-    let broken = tiny_llama().u32("llama.expert_count", 8).write(&folder.path().join("m.gguf"));
+    let broken = tiny_llama().u32("llama.leading_dense_block_count", 8).write(&folder.path().join("m.gguf"));
     tallow_import::import(&broken, &out, &ImportOptions::default(), &mut ()).unwrap_err();
     assert_eq!(std::fs::read(&out).unwrap(), before);
     let _ = refused_with(&broken, &options);

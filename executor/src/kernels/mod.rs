@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`matmul`](mod@matmul) | products of activations with `f32` rows and those of exact encodings |
 //! | [`packed`] | the same for matrices of block encodings, packed once into kernel layout |
+//! | `experts` | both kinds of products with the matrices of chosen experts |
 //! | [`attention`](mod@attention) | grouped scaled dot-product attention over a key and value cache |
 //! | [`norm`] | root-mean-square and layer normalisation of rows |
 //! | [`rope`](mod@rope) | rotary embedding with precomputed cosines and sines |
@@ -28,6 +29,7 @@ mod cpu;
 pub(crate) mod disjoint;
 pub mod embed;
 mod error;
+pub(crate) mod experts;
 mod lanes;
 pub mod machine;
 mod math;

@@ -253,7 +253,8 @@ impl Inner {
     fn pack(&self, index: usize, slot: &Slot, team: &Team) -> std::result::Result<(), String> {
         let m = &slot.matrix;
         let view = self.source.weight(&m.name).ok_or("it is gone from its source")?;
-        if view.encoding != m.encoding || view.shape != [m.rows as u64, m.k as u64] {
+        let (k, rows) = view.shape.split_last().map_or((0, 0), |(&k, rows)| (k, rows.iter().product()));
+        if view.encoding != m.encoding || (rows, k) != (m.rows as u64, m.k as u64) {
             return Err("it is not what it was when the program was loaded".into());
         }
         let rows = WeightRows::new(m.encoding, view.bytes, m.rows, m.k).map_err(|e| e.to_string())?;

@@ -8,6 +8,7 @@
 pub mod decoder;
 pub mod encoder;
 mod error;
+pub mod experts;
 pub mod parts;
 pub mod seq2seq;
 mod settings;
@@ -19,7 +20,9 @@ pub use shapes::{TensorShapes, dtype_of};
 
 use crate::nearest::nearest;
 use crate::program::module::Driver;
-use decoder::{DecoderSpec, cohere, gemma, gpt_neox, gpt2, llama, olmo2, phi, stablelm, starcoder2};
+use decoder::{
+    DecoderSpec, cohere, deepseek, gemma, gemma4, gpt_neox, gpt2, llama, olmo2, phi, sparse, stablelm, starcoder2,
+};
 use encoder::{bert, deberta, modern};
 use parts::Parts;
 use seq2seq::{Speech, bart, t5, whisper};
@@ -123,7 +126,17 @@ pub(crate) fn describe_any(config: &Config, tensors: &dyn TensorShapes) -> Resul
         Ok((name, Reader::Decoder(read))) => (name, *read),
         _ => ("llama", llama::llama as ReadDecoder),
     };
-    read(&mut Settings::new(config.architecture(), name), tensors)
+    let mut settings = Settings::new(config.architecture(), name);
+    let spec = read(&mut settings, tensors)?;
+    if spec.attention.latent.is_some() {
+        return Err(settings.unsupported(
+            "kv_lora_rank",
+            "a size",
+            "a program has no call for attention whose keys and values come from narrow rows",
+            "Write its projections out, or leave the program away: the family of this type has them",
+        ));
+    }
+    Ok(spec)
 }
 
 /// What a config describes.
@@ -213,6 +226,20 @@ const TYPES: &[FamilyType] = &[
         ignored: encoder::IGNORED,
     },
     FamilyType {
+        name: "deepseek_v2",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(deepseek::deepseek_v2),
+        ignored: &["head_dim", "moe_layer_freq", "norm_topk_prob", "rope_interleave", "scoring_func"],
+    },
+    FamilyType {
+        name: "deepseek_v3",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(deepseek::deepseek_v3),
+        ignored: &["head_dim", "moe_layer_freq", "num_nextn_predict_layers", "scoring_func", "topk_method"],
+    },
+    FamilyType {
         name: "distilbert",
         aliases: &[],
         tied: true,
@@ -242,6 +269,13 @@ const TYPES: &[FamilyType] = &[
         ignored: &["attn_logit_softcapping", "hidden_act"],
     },
     FamilyType {
+        name: "gemma4",
+        aliases: &["gemma4_text"],
+        tied: true,
+        reader: Reader::Other(gemma4::gemma4),
+        ignored: &["rope_theta"],
+    },
+    FamilyType {
         name: "gpt2",
         aliases: &[],
         tied: true,
@@ -267,6 +301,13 @@ const TYPES: &[FamilyType] = &[
         tied: false,
         reader: Reader::Decoder(llama::mistral),
         ignored: &["layer_types", "max_window_layers", "use_sliding_window"],
+    },
+    FamilyType {
+        name: "mixtral",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(sparse::mixtral),
+        ignored: &["router_jitter_noise"],
     },
     FamilyType {
         name: "modernbert",
@@ -300,7 +341,21 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::qwen2),
         ignored: &["use_mrope"],
     },
+    FamilyType {
+        name: "qwen2_moe",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(sparse::qwen2_moe),
+        ignored: &["router_aux_loss_coef"],
+    },
     FamilyType { name: "qwen3", aliases: &[], tied: false, reader: Reader::Decoder(llama::qwen3), ignored: &[] },
+    FamilyType {
+        name: "qwen3_moe",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(sparse::qwen3_moe),
+        ignored: &["layer_types", "max_window_layers", "router_aux_loss_coef"],
+    },
     FamilyType {
         name: "roberta",
         aliases: &["xlm-roberta"],

@@ -101,6 +101,12 @@ impl<'a> Parts<'a> {
         Ok(y)
     }
 
+    /// Root-mean-square normalisation over the last dimension, times `name.weight` as it is.
+    pub fn rms_norm(&mut self, x: Value, name: &str, width: u32, eps: f32, says: impl Into<String>) -> Built {
+        let gain = self.weight(&format!("{name}.weight"), &[width])?;
+        self.op(Op::RmsNorm { eps: eps.into() }, &[x, gain], says)
+    }
+
     /// Layer normalisation over the last dimension by `name.weight` and `name.bias`; zeros stand for a bias that the norm
     /// does not have.
     pub fn layer_norm(

@@ -106,6 +106,15 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// A number that may be 0; the type's default where it is missing.
+    pub fn count(&self, key: &str, default: u32) -> Result<u32, FamilyError> {
+        match self.section.u64(key)? {
+            None => Ok(default),
+            Some(n) if n <= LARGEST => Ok(n as u32),
+            Some(n) => Err(self.bad(key, n, format!("expected a number up to {LARGEST}"), "Correct it")),
+        }
+    }
+
     /// The number of layers, under its usual key.
     pub fn layers(&mut self, default: u32) -> Result<u32, FamilyError> {
         self.layers_under("num_hidden_layers", default)
@@ -271,6 +280,7 @@ impl<'a> Settings<'a> {
     pub fn absorb(&mut self, inner: Settings<'_>, ignored: &[&str]) {
         let keys = inner.unread_keys(ignored);
         self.unread.extend(keys);
+        self.unread.extend(inner.unread);
         self.notes.extend(inner.notes);
     }
 

@@ -4,7 +4,9 @@
 
 mod encoder;
 mod errors;
+mod experts;
 mod gemma;
+mod gemma4;
 mod llama;
 mod others;
 mod rope;

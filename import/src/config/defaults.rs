@@ -47,7 +47,7 @@ use Missing::{Bool, Int, Null, Num, Text};
 
 pub(super) const SCALINGS: &[&str] = &["linear", "dynamic", "yarn", "llama3", "longrope", "factors"];
 
-/// All types that are read.
+/// All types that are read, apart from those with experts.
 pub const TYPES: [TypeSpec; 17] = [
     LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA3, SMOLLM3, GRANITE, PHI, STARCODER2, STABLELM, COHERE, GPT2,
     GPT_NEOX, OLMO2, GEMMA2,
@@ -94,16 +94,21 @@ const fn verbatim(name: &'static str) -> TypeSpec {
     }
 }
 
+/// Every type that is read.
+fn all() -> impl Iterator<Item = &'static TypeSpec> {
+    TYPES.iter().chain(&super::sparse::TYPES).chain(&VERBATIM)
+}
+
 /// The names of all types that are read.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = TYPES.iter().chain(&VERBATIM).map(|t| t.name).collect();
+    let mut names: Vec<_> = all().map(|t| t.name).collect();
     names.sort_unstable();
     names
 }
 
 /// The type of a name or another spelling of it.
 pub fn spec(name: &str) -> Option<&'static TypeSpec> {
-    TYPES.iter().chain(&VERBATIM).find(|t| t.name == name || t.aliases.contains(&name))
+    all().find(|t| t.name == name || t.aliases.contains(&name))
 }
 
 const LLAMA: TypeSpec = TypeSpec {

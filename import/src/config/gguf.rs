@@ -1,5 +1,6 @@
 //! Settings of a GGUF file, under Hugging Face's names, so that both kinds of source take the same road from here.
 
+mod experts;
 mod keys;
 
 use serde_json::{Map, Value as Json};
@@ -78,7 +79,9 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
     let mut warnings = Vec::new();
     let window = keys.uint("attention.sliding_window")?.filter(|&w| w > 0);
     // Mistral's files come under llama's name; a window gives them away.
+    let experts = keys.uint("expert_count")?.filter(|&n| n > 0);
     let model_type = match arch.name {
+        "llama" if experts.is_some() => "mixtral",
         "llama" if window.is_some() => "mistral",
         _ => arch.model_type,
     };
@@ -151,6 +154,9 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
         out.insert("is_causal".into(), false.into());
     }
     keys.uint("vocab_size")?;
+    if let Some(count) = experts.filter(|_| arch.experts.is_some()) {
+        experts::read(&mut out, &keys, arch, count, inner)?;
+    }
     windows(&mut out, &keys, arch, window, layers)?;
     if !spec.scalings.is_empty() {
         rope(&mut out, &keys, spec, facts, head_dim)?;

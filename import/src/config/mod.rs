@@ -11,6 +11,7 @@ pub mod processor;
 mod rope;
 pub mod sampling;
 pub mod settings;
+mod sparse;
 pub mod text;
 mod towers;
 mod windows;

@@ -31,6 +31,9 @@ pub(super) fn resolve(
     if spec.name == "gemma3" {
         return by_layer(spec, table, reader);
     }
+    if spec.name == "gemma4" {
+        return nested(table, reader);
+    }
     let scaling = object(reader, "rope_scaling")?.filter(|m| !m.is_empty());
     let dict = match scaling {
         Some(map) => Some(map),
@@ -57,7 +60,7 @@ pub(super) fn resolve(
                 .ok_or_else(|| reader.wrong("partial_rotary_factor", v, "between 0 and 1"))?,
         ),
     };
-    let mut width = count(table, "head_dim").unwrap_or(0);
+    let mut width = count(table, "head_dim").or(count(table, "qk_rope_head_dim")).unwrap_or(0);
     table.insert("rope_theta".into(), theta.into());
     match partial {
         _ if spec.partial_rotary => {
@@ -115,6 +118,29 @@ fn by_layer(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &Reader<'_>
     table.insert("rope_theta_full".into(), full_theta.into());
     let scaling = scaling_table(spec, &full, &kind(&full), table, width, reader)?;
     table.insert("rope_scaling".into(), scaling);
+    Ok(())
+}
+
+/// Gemma 4: one dictionary for each kind of layer, taken over as it is; no other key is read.
+fn nested(table: &mut Map<String, Value>, reader: &Reader<'_>) -> Result<()> {
+    if object(reader, "rope_scaling")?.is_some_and(|old| !old.is_empty()) {
+        return Err(ImportError::unsupported(
+            reader.path,
+            "setting `rope_scaling`",
+            "this type does not read it",
+            "Write the rotation of each kind of layer in `rope_parameters`.",
+        ));
+    }
+    let Some(parameters) = object(reader, "rope_parameters")? else { return Ok(()) };
+    let mut out = Map::new();
+    for (kind, value) in parameters {
+        let Value::Object(inner) = value else {
+            return Err(reader.wrong(&format!("rope_parameters.{kind}"), value, "an object"));
+        };
+        let known = inner.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), v.clone()));
+        out.insert(kind.clone(), Value::Object(known.collect()));
+    }
+    table.insert("rope_parameters".into(), Value::Object(out));
     Ok(())
 }
 

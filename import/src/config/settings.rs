@@ -131,6 +131,8 @@ pub fn architecture(
     ignore: &[String],
 ) -> Result<Architecture> {
     let mut warnings = Vec::new();
+    let renamed = renamed(spec, source, path)?;
+    let source = renamed.as_ref().unwrap_or(source);
     refuse_quantised(source, path)?;
     refuse_unread(spec, source, path, ignore, &mut warnings)?;
     let reader = Reader { source, path };
@@ -187,6 +189,44 @@ fn left_out(key: &str, value: &Value) -> String {
     )
 }
 
+/// Keys whose values are lists.
+const LISTS: &[&str] = &["layer_types", "mlp_only_layers", "no_rope_layers"];
+
+/// Keys for which null says that something is switched off, where a missing key says something else: it is written as 0.
+const OFF: &[&str] = &["hidden_size_per_layer_input", "q_lora_rank"];
+
+/// Other names of keys, by type: the usual one is read.
+const RENAMED: &[(&str, &str, &str)] = &[("qwen3_moe", "num_local_experts", "num_experts")];
+
+/// The settings with usual names, if some have others.
+fn renamed(spec: &TypeSpec, source: &Map<String, Value>, path: &Path) -> Result<Option<Map<String, Value>>> {
+    let mut out = None;
+    for (_, other, usual) in RENAMED.iter().filter(|(name, ..)| *name == spec.name) {
+        let Some(value) = source.get(*other) else { continue };
+        if source.get(*usual).is_some_and(|v| v != value) {
+            let reader = Reader { source, path };
+            return Err(reader.wrong(other, value, &format!("the same as `{usual}`, which it is another name for")));
+        }
+        let map = out.get_or_insert_with(|| source.clone());
+        map.remove(*other);
+        map.insert((*usual).to_owned(), value.clone());
+    }
+    Ok(out)
+}
+
+/// The sizes of single layers, `{"5": {"head_dim": 512}}`, where it is that.
+fn layer_sizes(layers: &Map<String, Value>) -> Option<Value> {
+    let sizes = |layer: &Value| -> Option<Value> {
+        let known = layer.as_object()?.iter().filter(|(_, v)| !v.is_null());
+        known
+            .map(|(key, v)| Some((key.clone(), integer(v)?.into())))
+            .collect::<Option<Map<String, Value>>>()
+            .map(Value::Object)
+    };
+    let all = layers.iter().map(|(layer, v)| Some((layer.clone(), sizes(v)?)));
+    all.collect::<Option<Map<String, Value>>>().map(Value::Object)
+}
+
 /// Typed access to the settings of a source.
 pub(super) struct Reader<'a> {
     pub source: &'a Map<String, Value>,
@@ -205,6 +245,7 @@ impl Reader<'_> {
                     Missing::Null => Value::Null,
                 });
             }
+            Some(Value::Null) if nullable && OFF.contains(&key) => return Ok(0.into()),
             Some(Value::Null) if nullable => return Ok(Value::Null),
             Some(found) => found,
         };
@@ -214,8 +255,10 @@ impl Reader<'_> {
             Missing::Bool(_) => found.as_bool().map(Value::from),
             Missing::Text(_) => found.as_str().map(Value::from),
             Missing::Null => match key {
-                "layer_types" | "no_rope_layers" => found.is_array().then(|| found.clone()),
+                _ if LISTS.contains(&key) => found.is_array().then(|| found.clone()),
                 "final_logit_softcapping" => found.as_f64().map(Value::from),
+                "per_layer_config" => found.as_object().and_then(layer_sizes),
+                "use_bidirectional_attention" => found.as_str().map(Value::from),
                 _ => integer(found).map(Value::from),
             },
         };
@@ -225,7 +268,9 @@ impl Reader<'_> {
                 Missing::Num(_) => "a number",
                 Missing::Bool(_) => "true or false",
                 Missing::Text(_) => "text",
-                Missing::Null if matches!(key, "layer_types" | "no_rope_layers") => "a list",
+                Missing::Null if LISTS.contains(&key) => "a list",
+                Missing::Null if key == "per_layer_config" => "a table of sizes for each layer",
+                Missing::Null if key == "use_bidirectional_attention" => "text",
                 Missing::Null => "a number",
             };
             self.wrong(key, found, expected)
@@ -316,6 +361,16 @@ fn derive(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &Reader<'_>) 
                 table.insert(key.into(), 0.into());
             }
         }
+    }
+    // Sizes by layer are in place of those of all full layers.
+    if table.get("per_layer_config").is_some_and(Value::is_object) {
+        for key in ["global_head_dim", "num_global_key_value_heads"] {
+            table.insert(key.into(), Value::Null);
+        }
+    }
+    // No layer named is no list.
+    if table.get("mlp_only_layers").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        table.insert("mlp_only_layers".into(), Value::Null);
     }
     Ok(())
 }

@@ -20,11 +20,11 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
         "mistral" => {
             table.insert("sliding_window".into(), window.unwrap_or(NO_WINDOW).into());
         }
-        "phi3" | "starcoder2" => {
+        "mixtral" | "phi3" | "starcoder2" => {
             table.insert("sliding_window".into(), window.map_or(Value::Null, Value::from));
         }
         // Only when `use_sliding_window` says so; then by the list or from layer `max_window_layers` on.
-        "qwen2" | "qwen3" | "smollm3" => {
+        "qwen2" | "qwen2_moe" | "qwen3" | "smollm3" => {
             let wanted = table.get("use_sliding_window").and_then(Value::as_bool).unwrap_or(false);
             let first = count(table, "max_window_layers").unwrap_or(0);
             let rotates: Vec<bool> = table
@@ -36,6 +36,7 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
             let window = window.filter(|_| wanted);
             let by_rule = |n: u64| match spec.name {
                 "smollm3" => !rotates.get(n as usize).copied().unwrap_or(true),
+                "qwen2_moe" => n % 2 == 0 && n < first,
                 _ => n >= first,
             };
             let sliding: Vec<bool> = match (listed, window) {
@@ -62,10 +63,17 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
                 }
             }
         }
-        "gemma2" | "gemma3" => {
+        // On every layer or on none.
+        "qwen3_moe" => {
+            let wanted = table.get("use_sliding_window").and_then(Value::as_bool).unwrap_or(false);
+            let window = window.filter(|_| wanted);
+            table.insert("use_sliding_window".into(), window.is_some().into());
+            table.insert("sliding_window".into(), window.map_or(Value::Null, Value::from));
+        }
+        "gemma2" | "gemma3" | "gemma4" => {
             let every = if spec.name == "gemma2" { 2 } else { count(table, "sliding_window_pattern").unwrap_or(6) };
             table.remove("sliding_window_pattern");
-            let sliding = match (listed, window) {
+            let mut sliding = match (listed, window) {
                 (Some(list), _) => list,
                 (None, None) => vec![false; layers as usize],
                 (None, Some(_)) if every == 0 => {
@@ -73,6 +81,10 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
                 }
                 (None, Some(_)) => (1..=layers).map(|n| n % every != 0).collect(),
             };
+            // The last layer is full, whatever the list says.
+            if let ("gemma4", Some(last)) = (spec.name, sliding.last_mut()) {
+                *last = false;
+            }
             if window.is_none() && sliding.contains(&true) {
                 return Err(reader.wrong(
                     "layer_types",

@@ -63,12 +63,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows
     }
 
     /// Values per row.
-    pub(super) fn k(&self) -> usize {
+    pub(crate) fn k(&self) -> usize {
         self.k
     }
 

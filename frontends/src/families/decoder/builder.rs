@@ -1,6 +1,7 @@
 //! From the description of a decoder to its graph.
 
 use super::{Activation, DecoderSpec, Gate, HeadNorm, Norm, NormPlaces, Projections};
+use crate::families::experts::Place;
 use crate::families::parts::{Built, Parts};
 use crate::families::{FamilyError, TensorShapes};
 use tallow_ir::{Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Value};
@@ -91,6 +92,9 @@ impl Builder<'_> {
 
     fn attention(&mut self, layer: usize, x: Value) -> Built {
         let spec = self.spec;
+        if let Some(latent) = &spec.attention.latent {
+            return latent.build(&mut self.parts, spec, layer, x);
+        }
         let (a, names, hidden) = (&spec.attention, &spec.names, spec.hidden);
         let part = |p: &str| names.in_layer(layer, p);
         let says = |what: &str| format!("layer{layer}.{what}");
@@ -184,6 +188,12 @@ impl Builder<'_> {
 
     fn feed_forward(&mut self, layer: usize, x: Value) -> Built {
         let spec = self.spec;
+        if let Some(experts) = &spec.layers[layer].experts {
+            let (tensors, says) = (spec.names.in_layer(layer, ""), format!("layer{layer}"));
+            let y = experts.build(&mut self.parts, Place { tensors: &tensors, says: &says, hidden: spec.hidden }, x)?;
+            self.parts.graph.name(y, format!("{says}.ffn_out"));
+            return Ok(y);
+        }
         let (f, names, hidden) = (&spec.feed_forward, &spec.names, spec.hidden);
         let part = |p: &str| names.in_layer(layer, p);
         let says = |what: &str| format!("layer{layer}.{what}");

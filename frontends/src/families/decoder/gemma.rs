@@ -100,7 +100,10 @@ pub fn gemma3(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Decode
     let (sliding, full) = rope::read_pair(s, rules(sizes, defaults), 10_000.0)?;
     spec.layers = windows
         .into_iter()
-        .map(|window| Layer { window, rope: Some(if window.is_some() { &sliding } else { &full }.clone()) })
+        .map(|window| {
+            let rope = if window.is_some() { &sliding } else { &full };
+            Layer { window, rope: Some(rope.clone()), experts: None }
+        })
         .collect();
     Ok(spec)
 }

@@ -1,8 +1,8 @@
 //! Readers of llama and the types that are llama with switches.
 
-use super::read::{Defaults, Sizes, causal, llama_names, plain};
+use super::read::{Defaults, Sizes, causal, llama_names, of_sizes, sizes};
 use super::rope::{self, Rules};
-use super::{Activation, DecoderSpec, Gate, HeadNorm, Layer, Norm, Projections, Rope, windows};
+use super::{Activation, DecoderSpec, Gate, HeadNorm, Layer, Names, Norm, Projections, Rope, windows};
 use crate::families::{FamilyError, Settings, TensorShapes};
 
 type Described = Result<DecoderSpec, FamilyError>;
@@ -94,7 +94,7 @@ pub fn smollm3(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Described {
     spec.layers = windows
         .into_iter()
         .zip(rotates)
-        .map(|(window, rotates)| Layer { window, rope: rotates.then(|| rope.clone()) })
+        .map(|(window, rotates)| Layer { window, rope: rotates.then(|| rope.clone()), experts: None })
         .collect();
     Ok(spec)
 }
@@ -122,8 +122,21 @@ pub(super) fn common(
     tensors: &dyn TensorShapes,
     defaults: Defaults,
 ) -> Result<(DecoderSpec, Sizes), FamilyError> {
+    let names = llama_names(tensors);
+    let sizes = sizes(s, defaults, &names, tensors)?;
+    Ok((described(s, tensors, defaults, names, sizes)?, sizes))
+}
+
+/// A decoder of these sizes, with plain attention; layers are still to come.
+pub(super) fn described(
+    s: &mut Settings<'_>,
+    tensors: &dyn TensorShapes,
+    defaults: Defaults,
+    names: Names,
+    sizes: Sizes,
+) -> Described {
     let norm = Norm::Rms { eps: s.epsilon("rms_norm_eps", defaults.eps)?, offset: 0.0 };
-    plain(s, tensors, defaults, llama_names(tensors), norm)
+    of_sizes(s, tensors, defaults, names, sizes, norm)
 }
 
 /// `attention_bias`: q, k, v and o.
@@ -161,7 +174,7 @@ pub(super) fn same_layers(
 ) -> Result<(), FamilyError> {
     spec.attention.causal = causal(s, &[window])?;
     let rope = rope.into();
-    spec.layers = vec![Layer { window, rope }; sizes.layers as usize];
+    spec.layers = vec![Layer { window, rope, experts: None }; sizes.layers as usize];
     Ok(())
 }
 
@@ -170,7 +183,7 @@ fn qwen_layers(s: &mut Settings<'_>, spec: &mut DecoderSpec, sizes: Sizes) -> Re
     let first = s.window("max_window_layers", Some(28))?.unwrap_or(0);
     let windows = windows::switched(s, sizes.layers, Some(4096), |i| i >= first)?;
     spec.attention.causal = causal(s, &windows)?;
-    spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()) }).collect();
+    spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()), experts: None }).collect();
     Ok(())
 }
 

@@ -211,8 +211,20 @@ pub(super) fn plain(
     norm: Norm,
 ) -> Result<(DecoderSpec, Sizes), FamilyError> {
     let sizes = sizes(s, defaults, &names, tensors)?;
+    Ok((of_sizes(s, tensors, defaults, names, sizes, norm)?, sizes))
+}
+
+/// The same of sizes that have been read.
+pub(super) fn of_sizes(
+    s: &mut Settings<'_>,
+    tensors: &dyn TensorShapes,
+    defaults: Defaults,
+    names: Names,
+    sizes: Sizes,
+    norm: Norm,
+) -> Result<DecoderSpec, FamilyError> {
     let (embedding, head) = tables(s, &names, tensors)?;
-    let spec = DecoderSpec {
+    Ok(DecoderSpec {
         model_type: s.model_type(),
         vocab: sizes.vocab,
         hidden: sizes.hidden,
@@ -233,6 +245,7 @@ pub(super) fn plain(
             scale_by_depth: false,
             softcap: None,
             causal: true,
+            latent: None,
         },
         feed_forward: FeedForward {
             width: sizes.width,
@@ -242,8 +255,7 @@ pub(super) fn plain(
         },
         layers: Vec::new(),
         head,
-    };
-    Ok((spec, sizes))
+    })
 }
 
 /// Whether queries see only the past: `is_causal`, which any decoder type honours. Windows count

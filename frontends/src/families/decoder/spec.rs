@@ -1,6 +1,7 @@
 //! The description of a decoder: everything that types, configs and tensors change.
 
-use super::Rope;
+use super::{Latent, Rope};
+use crate::families::experts::Experts;
 use tallow_ir::Op;
 
 /// A decoder without a batch dimension: ids `[S]` to logits `[S, vocab]`.
@@ -185,6 +186,8 @@ pub struct Attention {
     /// Whether a query sees no key after itself. Without it the graph keeps no cache: all tokens
     /// must come in one call.
     pub causal: bool,
+    /// Queries, keys and values through narrow projections, in place of all of the above but the heads.
+    pub latent: Option<Latent>,
 }
 
 /// How queries, keys and values are projected.
@@ -294,6 +297,8 @@ pub struct Layer {
     pub window: Option<u32>,
     /// The rotation of queries and keys, if there is one.
     pub rope: Option<Rope>,
+    /// The experts of its feed-forward; `None` for the feed-forward of the decoder.
+    pub experts: Option<Experts>,
 }
 
 /// From the residual stream to logits.
