@@ -420,7 +420,7 @@ fn read<'a>(
     Ok((described, settings))
 }
 
-/// Tensors without a reader, apart from stored buffers that carry nothing and from `spare`; and those of them that are
+/// Tensors without a reader, apart from stored buffers that carry nothing and from those that were passed over; and those of them that are
 /// the bias of a weight which is read. The sibling scale of a ternary tensor is read along with it.
 fn unread<'a>(
     graphs: impl Iterator<Item = &'a Graph>,
@@ -435,7 +435,6 @@ fn unread<'a>(
     };
     let mut names = tensors.names();
     names.retain(|n| !read.contains(n.as_str()) && !is_scale(n) && !empty.iter().any(|end| n.ends_with(end)));
-    names.retain(|n| !spare.contains(n));
     let is_idle =
         |n: &&String| n.strip_suffix(".bias").is_some_and(|map| read.contains(format!("{map}.weight").as_str()));
     let idle = names.iter().filter(is_idle).cloned().collect();

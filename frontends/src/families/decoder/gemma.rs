@@ -54,7 +54,7 @@ pub fn gemma2(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Decode
     let windows = windows::by_layer(s, sizes.layers, Some(4096), |i| i % 2 == 0)?;
     spec.attention.causal = causal(s, &windows)?;
     let rope = rope::read(s, rules(sizes, defaults))?;
-    spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()) }).collect();
+    spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()), experts: None }).collect();
     Ok(spec)
 }
 

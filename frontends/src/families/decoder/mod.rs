@@ -30,7 +30,7 @@ pub mod starcoder2;
 mod windows;
 
 pub use builder::build;
-pub(crate) use builder::{attend, gain, gated, norm, scaled, soft_capped, turn_heads};
+pub(crate) use builder::{attend, gain, gated, scaled, soft_capped, turn_heads};
 pub use latent::Latent;
 pub use rope::Rope;
 pub use spec::{

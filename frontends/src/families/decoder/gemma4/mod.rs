@@ -3,7 +3,7 @@
 
 mod build;
 
-use super::read::{Defaults, activation, causal, llama_names, tables};
+use super::read::{Defaults, causal, llama_names, tables};
 use super::rope::Rope;
 use super::{Activation, Embedding, Head, Names, windows};
 use crate::families::experts::{ExpertNames, Experts, Router, Scores};
@@ -104,7 +104,7 @@ pub fn gemma4(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Box<dy
     embedding.scale = f64::from(hidden).sqrt() as f32;
     head.softcap = s.softcap("final_logit_softcapping", None)?;
     let layers = s.layers(DEFAULTS.layers)?;
-    let activation = activation(s, DEFAULTS.activation)?;
+    let activation = s.activation(DEFAULTS.activation.0, DEFAULTS.activation.1)?;
     let mut windows = windows::by_layer(s, layers, Some(512), |i| (i + 1) % 6 != 0)?;
     // The last layer is full, whatever the list says.
     windows.iter_mut().rev().take(1).for_each(|window| *window = None);
