@@ -195,4 +195,3 @@ pub fn rotary_projection(name: &str) -> Option<bool> {
         () => None,
     }
 }
-
