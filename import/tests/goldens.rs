@@ -53,18 +53,24 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
     for name in [
         "gemma-plain",
         "gemma3-linear",
+        "gpt2-plain",
+        "gpt_neox-plain",
         "granite-bias",
         "granite-plain",
         "llama-linear",
         "llama-llama3",
         "llama-plain",
         "mistral-null-window",
+        "phi-plain",
         "phi3-longrope",
         "phi3-partial",
         "phi3-plain",
         "qwen2-plain",
         "qwen3-plain",
         "smollm3-plain",
+        "stablelm-parallel",
+        "stablelm-plain",
+        "starcoder2-plain",
     ] {
         let (_, folder) = imported(&golden(name), force(Encoding::U32));
         let (_, gguf) = imported(&golden(&format!("gguf/{name}.gguf")), force(Encoding::U32));
