@@ -51,7 +51,9 @@ fn auto_keeps_small_models_exact() {
 #[test]
 fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
     for name in [
+        "cohere-plain",
         "gemma-plain",
+        "gemma2-plain",
         "gemma3-linear",
         "gpt2-plain",
         "gpt_neox-plain",
@@ -61,6 +63,7 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
         "llama-llama3",
         "llama-plain",
         "mistral-null-window",
+        "olmo2-plain",
         "phi-plain",
         "phi3-longrope",
         "phi3-partial",
