@@ -350,7 +350,7 @@ CASES = {
     # gemma2
     "gemma2-plain": case(
         "gemma2", num_hidden_layers=3, attn_logit_softcapping=1.5, final_logit_softcapping=2.0,
-        **GEMMA2, v4=("gemma2-plain-v4", older),
+        **{**GEMMA2, "query_pre_attn_scalar": 16}, v4=("gemma2-plain-v4", older),
         without=dict(attn_logit_softcapping=None)),
     "gemma2-nosoftcap": case(
         "gemma2", attn_logit_softcapping=None, final_logit_softcapping=None,
@@ -429,13 +429,13 @@ CASES = {
         without=dict(layer_norm_eps=1e-6)),
     # cohere
     "cohere-plain": case(
-        "cohere", head_dim=16, logit_scale=0.5, v4=("cohere-plain-v4", older),
+        "cohere", logit_scale=0.5, v4=("cohere-plain-v4", older),
         without=dict(logit_scale=0.25)),
     "cohere-qknorm": case(
         "cohere", use_qk_norm=True, logit_scale=1.5, rope_parameters=rope(),
         without=dict(use_qk_norm=False)),
     "cohere-bias": case(
-        "cohere", attention_bias=True, tie_word_embeddings=False, logit_scale=1.0,
+        "cohere", head_dim=16, attention_bias=True, tie_word_embeddings=False, logit_scale=1.0,
         without=dict(attention_bias=False)),
     "cohere-bare": case(
         "cohere", num_key_value_heads=4, bare=(
@@ -471,9 +471,9 @@ CASES = {
             "use_parallel_residual", "tie_word_embeddings"),
         without=dict(layer_norm_eps=1e-6)),
     # olmo2
-    "olmo2-plain": case("olmo2", head_dim=16, without=dict(rope_parameters=rope(theta=500.0))),
+    "olmo2-plain": case("olmo2", without=dict(rope_parameters=rope(theta=500.0))),
     "olmo2-bias": case(
-        "olmo2", attention_bias=True, tie_word_embeddings=True,
+        "olmo2", head_dim=16, attention_bias=True, tie_word_embeddings=True,
         rope_parameters=rope(theta=500000.0), v4=("olmo2-bias-v4", older),
         without=dict(attention_bias=False)),
     "olmo2-bare": case(

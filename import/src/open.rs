@@ -232,7 +232,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     let tensors = if verbatim { tensors } else { experts::stacked(tensors, path)? };
     let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;
     if config.spec.name == "gemma4" {
-        leave_shared_keys(&mut source, &config);
+        leave_shared_keys(&mut source, &config, scheme);
     }
     if !verbatim {
         settle_head(&mut source, &mut config, path)?;
@@ -276,13 +276,13 @@ fn settle_head(source: &mut Source, config: &mut SourceConfig, path: &Path) -> R
 }
 
 /// Leaves out the keys and values of the last layers of gemma4, which use those of earlier ones.
-fn leave_shared_keys(source: &mut Source, config: &SourceConfig) {
+fn leave_shared_keys(source: &mut Source, config: &SourceConfig, scheme: &Scheme) {
     let number = |key: &str, default| config.settings.get(key).and_then(Value::as_u64).unwrap_or(default);
     let first = number("num_hidden_layers", 30).saturating_sub(number("num_kv_shared_layers", 0));
     let is_shared = |name: &str| {
         let parts = ["k_proj.", "v_proj.", "k_norm.", "v_norm."];
         let attention = name.split_once(".self_attn.");
-        layer_of(name).is_some_and(|n| n >= first)
+        scheme.layer_of(name).is_some_and(|n| n >= first)
             && attention.is_some_and(|(_, part)| parts.iter().any(|p| part.starts_with(p)))
     };
     let names: Vec<String> = source.tensors().iter().map(|t| t.name.clone()).filter(|n| is_shared(n)).collect();

@@ -189,5 +189,8 @@ fn each_type_has_its_own_defaults() {
     assert_eq!(gemma2["attn_logit_softcapping"], 50.0);
     // Null is no bound, and a missing key would mean one.
     let off = table("gemma2", json!({"num_hidden_layers": 1, "final_logit_softcapping": null}));
-    assert_eq!((off["final_logit_softcapping"].as_f64(), off["attn_logit_softcapping"].as_f64()), (Some(0.0), Some(50.0)));
+    assert_eq!(
+        (off["final_logit_softcapping"].as_f64(), off["attn_logit_softcapping"].as_f64()),
+        (Some(0.0), Some(50.0))
+    );
 }

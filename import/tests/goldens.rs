@@ -51,8 +51,12 @@ fn auto_keeps_small_models_exact() {
 #[test]
 fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
     for name in [
+        "cohere-plain",
         "gemma-plain",
+        "gemma2-plain",
         "gemma3-linear",
+        "gpt2-plain",
+        "gpt_neox-plain",
         "granite-bias",
         "granite-plain",
         "llama-linear",
@@ -60,6 +64,8 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
         "llama-plain",
         "mistral-null-window",
         "mixtral-plain",
+        "olmo2-plain",
+        "phi-plain",
         "phi3-longrope",
         "phi3-partial",
         "phi3-plain",
@@ -68,6 +74,9 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
         "qwen3-plain",
         "qwen3_moe-plain",
         "smollm3-plain",
+        "stablelm-parallel",
+        "stablelm-plain",
+        "starcoder2-plain",
     ] {
         let (_, folder) = imported(&golden(name), force(Encoding::U32));
         let (_, gguf) = imported(&golden(&format!("gguf/{name}.gguf")), force(Encoding::U32));

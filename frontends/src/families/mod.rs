@@ -283,7 +283,13 @@ const TYPES: &[FamilyType] = &[
         // In single precision another order of the same computation.
         ignored: &["reorder_and_upcast_attn"],
     },
-    FamilyType { name: "gpt_neox", aliases: &[], tied: false, reader: Reader::Decoder(gpt_neox::gpt_neox), ignored: &[] },
+    FamilyType {
+        name: "gpt_neox",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(gpt_neox::gpt_neox),
+        ignored: &[],
+    },
     FamilyType { name: "granite", aliases: &[], tied: false, reader: Reader::Decoder(llama::granite), ignored: &[] },
     FamilyType {
         name: "llama",
@@ -370,7 +376,13 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::smollm3),
         ignored: &["max_window_layers"],
     },
-    FamilyType { name: "stablelm", aliases: &[], tied: false, reader: Reader::Decoder(stablelm::stablelm), ignored: &[] },
+    FamilyType {
+        name: "stablelm",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Decoder(stablelm::stablelm),
+        ignored: &[],
+    },
     FamilyType {
         name: "starcoder2",
         aliases: &[],

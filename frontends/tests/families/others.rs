@@ -153,7 +153,9 @@ fn cohere_turns_neighbours_and_scales_logits() {
     assert_eq!(rope_of(g), (4, true, 5e5));
     assert_eq!(factors(g), [0.0625]);
     assert_eq!(count(g, "LayerNorm"), 3);
-    assert!(!weights(&family).iter().any(|n| n.ends_with("bias") || n.contains("post_attention") || *n == "lm_head.weight"));
+    assert!(
+        !weights(&family).iter().any(|n| n.ends_with("bias") || n.contains("post_attention") || *n == "lm_head.weight")
+    );
     // The norm has no shift: zeros stand for it.
     let shift = g.operands(value(g, "layer0.attn_norm").node)[2];
     assert!(matches!(&g.node(shift.node).kind, NodeKind::Op(Op::Constant { values, .. }) if values[0].get() == 0.0));
@@ -174,7 +176,14 @@ fn gpt2_adds_learned_positions_and_turns_nothing() {
     let maps = layer0(&family, prefix).into_iter().filter(|n| n.ends_with("weight")).collect::<Vec<_>>();
     assert_eq!(
         maps,
-        ["attn.c_attn.weight", "attn.c_proj.weight", "ln_1.weight", "ln_2.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"]
+        [
+            "attn.c_attn.weight",
+            "attn.c_proj.weight",
+            "ln_1.weight",
+            "ln_2.weight",
+            "mlp.c_fc.weight",
+            "mlp.c_proj.weight"
+        ]
     );
     assert_eq!(layer0(&family, prefix).len(), 12);
     assert_eq!(g.ty(value(g, "transformer.h.0.attn.c_attn.weight")).to_string(), "f32[24, 8]");
@@ -295,7 +304,7 @@ fn settings_of_other_types_are_refused() {
         ("starcoder2", "attention_bias = true"),
         ("cohere", "qk_layernorm = true"),
         ("olmo2", "sliding_window = 3"),
-        ("gpt_neox", "mlp_bias = true"),
+        ("gpt_neox", "mlp_bias = true\nrotary_pct = 1.0"),
         ("stablelm", "attention_bias = true\npartial_rotary_factor = 1.0"),
         ("gpt2", "n_embd = 8"),
     ] {

@@ -250,8 +250,8 @@ pub(crate) fn gain(graph: &mut Graph, spec: &DecoderSpec, weight: Value) -> Buil
     }
 }
 
-/// Norm of each head of `x` (`[S, heads · head_dim]`) by its mean square, where `norm` gives ε and gain, and rotation, where
-/// the layer has it. `what` is `q` or `k`.
+/// Norm of each head of `x` (`[S, heads · head_dim]`) by its mean square, where `norm` gives ε and gain, and rotation,
+/// where the layer has it. `what` is `q` or `k`.
 pub(crate) fn turn_heads(
     graph: &mut Graph,
     spec: &DecoderSpec,

@@ -5,8 +5,8 @@ use super::read::{Defaults, plain, plain_heads, with_prefix};
 use super::{Activation, DecoderSpec, Gate, Names, Norm, Projections, Rope};
 use crate::families::{FamilyError, Settings, TensorShapes};
 
-/// gpt2: learned positions and no rotation, layer norms, one matrix for q, k and v, a feed-forward without a gate, biases
-/// everywhere. Matrices are `[out, in]` here: import turns those of Hugging Face files.
+/// gpt2: learned positions and no rotation, layer norms, one matrix for q, k and v, a feed-forward without a gate,
+/// biases everywhere. Matrices are `[out, in]` here: import turns those of Hugging Face files.
 pub fn gpt2(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
     let defaults = Defaults {
         hidden: 768,

@@ -6,8 +6,8 @@ use super::rope::{self, Rules};
 use super::{Activation, DecoderSpec, Gate, Names, Norm, NormPlaces, Projections};
 use crate::families::{FamilyError, Settings, TensorShapes};
 
-/// gpt_neox: layer norms, one matrix that holds q, k and v head by head, partial rotation, a feed-forward without a gate,
-/// attention and feed-forward side by side, each under a norm of its own, unless `use_parallel_residual` is false.
+/// gpt_neox: layer norms, one matrix that holds q, k and v head by head, partial rotation, a feed-forward without a
+/// gate, attention and feed-forward side by side, each under its own norm, unless `use_parallel_residual` is false.
 pub fn gpt_neox(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
     let defaults = Defaults {
         hidden: 6144,

@@ -9,13 +9,8 @@ use crate::families::{FamilyError, Settings, TensorShapes};
 /// stablelm: layer norms, partial rotation, biases of q, k and v by `use_qkv_bias`, a norm for each head by
 /// `qk_layernorm`, attention and feed-forward side by side by `use_parallel_residual`.
 pub fn stablelm(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<DecoderSpec, FamilyError> {
-    let defaults =
-        Defaults { hidden: 2560, width: 6912, kv_heads: 32, vocab: 50304, max_positions: 4096, ..LLAMA };
-    let names = Names {
-        q_norm: "self_attn.q_layernorm",
-        k_norm: "self_attn.k_layernorm",
-        ..Names::llama("model.")
-    };
+    let defaults = Defaults { hidden: 2560, width: 6912, kv_heads: 32, vocab: 50304, max_positions: 4096, ..LLAMA };
+    let names = Names { q_norm: "self_attn.q_layernorm", k_norm: "self_attn.k_layernorm", ..Names::llama("model.") };
     let norm = Norm::Layer { eps: s.epsilon("layer_norm_eps", 1e-5)?, bias: true };
     let (mut spec, sizes) = plain(s, tensors, defaults, with_prefix(names, &[""], tensors), norm)?;
     plain_heads(s, sizes, false)?;
@@ -28,7 +23,9 @@ pub fn stablelm(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Deco
             return Err(s.bad(
                 "qk_layernorm",
                 true,
-                format!("each head of each layer has a norm then, {wanted} for the queries, and there are {there} tensors"),
+                format!(
+                    "each head of each layer has a norm then, {wanted} for the queries, and there are {there} tensors"
+                ),
                 "Set it to false, or correct `num_attention_heads`",
             ));
         }
