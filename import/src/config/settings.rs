@@ -161,6 +161,7 @@ const READ: &[&str] = &[
     "num_beams",
     "pad_token_id",
     "suppress_tokens",
+    "top_k",
 ];
 
 /// The table of a type whose settings are taken over as they are, less what says nothing. `ignore` names settings to drop.
