@@ -37,9 +37,9 @@ fn alone(golden: &Tensors, first: usize, end: usize) -> Vec<(String, Tensor)> {
     given
 }
 
-/// Checks one golden on both engines; the faults found.
-fn check(model: &Path, golden: &Tensors) -> Vec<String> {
-    let mut faults = Vec::new();
+/// Checks one golden on both engines; the faults found, and the largest error of a batch.
+fn check(model: &Path, golden: &Tensors) -> (Vec<String>, f32) {
+    let (mut faults, mut worst) = (Vec::new(), 0f32);
     let starts: Vec<i64> = golden["starts"].to_vec1().unwrap();
     let tokens = golden["input_ids"].dim(0).unwrap();
     let mut batch = alone(golden, 0, tokens);
@@ -67,6 +67,7 @@ fn check(model: &Path, golden: &Tensors) -> Vec<String> {
                 continue;
             }
             let off = error(&values(&all[*name]), &values(&golden[*name]));
+            worst = worst.max(off);
             if off.is_nan() || off > TOLERANCE {
                 faults.push(format!("{what}: {name} is off by {off:.2e}"));
             }
@@ -86,7 +87,7 @@ fn check(model: &Path, golden: &Tensors) -> Vec<String> {
             }
         }
     }
-    faults
+    (faults, worst)
 }
 
 #[test]
@@ -100,7 +101,9 @@ fn encoders_give_the_outputs_of_transformers() {
         let model = import(path, temporary.path(), "u32");
         let golden = load_safetensors(&std::fs::read(path.join("golden.safetensors")).unwrap()).unwrap();
         let name = path.file_name().unwrap().to_string_lossy();
-        faults.extend(check(&model, &golden.into_iter().collect()).into_iter().map(|f| format!("{name}: {f}")));
+        let (found, off) = check(&model, &golden.into_iter().collect());
+        println!("{name}: {off:.1e}");
+        faults.extend(found.into_iter().map(|f| format!("{name}: {f}")));
         cases += 1;
     }
     assert!(cases >= 45, "only {cases} goldens found");

@@ -157,10 +157,12 @@ struct FamilyType {
 
 type ReadDecoder = fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<DecoderSpec, FamilyError>;
 
+type ReadOther = fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<Box<dyn Build>, FamilyError>;
+
 /// What reads the settings of a type.
 enum Reader {
     Decoder(ReadDecoder),
-    Other(fn(&mut Settings<'_>, &dyn TensorShapes) -> Result<Box<dyn Build>, FamilyError>),
+    Other(ReadOther),
 }
 
 /// Every type.

@@ -1,5 +1,7 @@
 //! Encoders: inputs and outputs by head, what switches leave in the graph, and what is refused.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is a failed test")]
+
 use crate::tiny::{count, has, op, ops};
 use indexmap::IndexMap;
 use tallow_format::Config;

@@ -162,6 +162,7 @@ const READ: &[&str] = &[
     "pad_token_id",
     "problem_type",
     "suppress_tokens",
+    "top_k",
 ];
 
 /// The table of a type whose settings are taken over as they are, less what says nothing. `ignore` names settings to drop.

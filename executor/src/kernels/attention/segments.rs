@@ -89,6 +89,7 @@ pub fn attend_segments(
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "one segment is a list of segments")]
 mod tests {
     use super::super::tests::{plain, reference, values};
     use super::*;
