@@ -74,6 +74,9 @@ pub struct CutText {
 /// A text, or two that belong together.
 type Input<'a> = (&'a str, Option<&'a str>);
 
+/// Gets each batch that has run, the place of its first text among all, and the rows of an output.
+type Take<'a> = dyn FnMut(&Batch, usize, Vec<Vec<f32>>) -> Result<()> + 'a;
+
 /// Runs texts through an encoder, several a call.
 pub struct Encoder {
     model: Model,
@@ -311,14 +314,8 @@ impl Encoder {
         }
     }
 
-    /// Runs texts in batches, in their order. `take` gets each batch, the place of its first text among all, and the rows of
-    /// an output.
-    fn run(
-        &mut self,
-        inputs: &[Input<'_>],
-        output: &str,
-        take: &mut dyn FnMut(&Batch, usize, Vec<Vec<f32>>) -> Result<()>,
-    ) -> Result<()> {
+    /// Runs texts in batches, in their order.
+    fn run(&mut self, inputs: &[Input<'_>], output: &str, take: &mut Take<'_>) -> Result<()> {
         self.cut.clear();
         self.tokens = 0;
         let mut batch = Batch::default();

@@ -8,7 +8,7 @@ mod common;
 use common::folder;
 use proptest::prelude::*;
 use serde_json::Value as Json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tallow::executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
 use tallow::format::{Config, Vocab};
@@ -28,9 +28,14 @@ fn at(case: &str) -> PathBuf {
     folder("tests/tokenizers").join(case)
 }
 
-/// The tokenizer as a `.model` holds it: its tables are written as text and read again.
 fn ours(case: &str) -> Tokenizer {
-    let read = tallow::import::tokenizer::json::read(&at(case)).unwrap().unwrap();
+    tokenizer_of(&at(case))
+}
+
+/// The tokenizer of a folder as a `.model` holds it: its tables are written as text and read again.
+fn tokenizer_of(folder: &Path) -> Tokenizer {
+    let case = folder.display();
+    let read = tallow::import::tokenizer::json::read(folder).unwrap().unwrap();
     assert!(read.warnings.is_empty(), "{case}: {:?}", read.warnings);
     let mut text = "[tokenizer]\n".to_owned();
     for (key, value) in &read.settings {
@@ -135,6 +140,37 @@ fn settings_of_the_files_are_taken_over() {
     assert_eq!(mask("bpe-roberta").as_deref(), Some("<mask>"));
     assert_eq!(mask("unigram-t5"), None);
     assert_eq!(ours("unigram-xlmr").bos(), Some(0));
+}
+
+#[test]
+fn real_tokenizers_agree_with_the_library() {
+    let models = std::env::var_os("TALLOW_REAL_MODELS").map_or_else(|| folder("models/real"), PathBuf::from);
+    let entries = std::fs::read_dir(&models).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let folders: Vec<PathBuf> = entries.filter(|path| path.join("tokenizer.json").exists()).collect();
+    if folders.is_empty() {
+        eprintln!("skipped: no folder with a tokenizer.json in {}", models.display());
+    }
+    for folder in folders {
+        let ours = tokenizer_of(&folder);
+        let mut theirs = tokenizers::Tokenizer::from_file(folder.join("tokenizer.json")).unwrap();
+        theirs.with_padding(None);
+        theirs.with_truncation(None).unwrap();
+        for entry in entries_of(CASES[0]) {
+            let wanted = theirs.encode(entry.as_str(), true).unwrap().get_ids().to_vec();
+            assert_eq!(
+                ours.encode(&entry, EncodeOptions::default()).unwrap(),
+                wanted,
+                "{}: {entry:?}",
+                folder.display()
+            );
+        }
+        println!("{}: as the library", folder.display());
+    }
+}
+
+/// The awkward texts of a case.
+fn entries_of(case: &str) -> Vec<String> {
+    entries(&expected(case), "texts").iter().map(|entry| entry[0].as_str().unwrap().to_owned()).collect()
 }
 
 /// Both tokenizers of every case that has a `tokenizer.json`.

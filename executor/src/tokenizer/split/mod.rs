@@ -359,7 +359,8 @@ mod tests {
         for (pattern, _) in &PATTERNS {
             let ours = PreTokenizer::from_pattern(pattern).unwrap();
             assert!(matches!(ours.stages[0], Stage::Rules(_)));
-            let theirs = PreTokenizer { stages: vec![compile(pattern).unwrap()], whole_words: false };
+            let theirs =
+                PreTokenizer { stages: vec![compile(pattern).unwrap()], whole_words: false, drops_space: false };
             for _ in 0..4000 {
                 let text = random_text(&mut state, &alphabet);
                 assert_eq!(pieces(&ours, &text), pieces(&theirs, &text), "{text:?} by {pattern}");
