@@ -141,7 +141,9 @@ fn sound_becomes_the_tokens_of_the_reference() {
         let tallow::frontends::program::module::Start::Ids(start) = driver.start else { panic!("{name}") };
         let all: Vec<i64> = start.into_iter().map(i64::from).chain(ids).collect();
         assert_eq!(all, wanted, "{name}");
-        let samples = values(&case["in.samples"]);
+        // The program hears one window, and takes what is longer to its end.
+        let mut samples = values(&case["in.samples"]);
+        samples.truncate(16_000);
         let mut heard =
             family.transcription(&Sound::new(&samples, 16_000).unwrap(), &TranscribeOptions::default()).unwrap();
         let segments: Vec<_> = heard.by_ref().map(Result::unwrap).collect();

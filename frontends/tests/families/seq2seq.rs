@@ -122,7 +122,10 @@ fn whisper_tells_how_it_hears() {
     assert_eq!(speech.forced, [None, Some(35)]);
     assert_eq!(speech.languages, [("<|en|>".to_owned(), 32), ("<|de|>".to_owned(), 33)]);
     assert_eq!((speech.first_timestamp(), speech.latest_start), (Some(38), Some(1)));
-    assert_eq!((speech.task.as_deref(), speech.language, speech.multilingual), (Some("transcribe"), None, true));
+    assert_eq!(
+        (speech.task.as_deref(), speech.language.as_ref(), speech.multilingual),
+        (Some("transcribe"), None, true)
+    );
     assert!(speech.front_end().unwrap().output_named("input_features").is_some());
     // A language that is to be found out is no token.
     let driver = family.driver.unwrap();
