@@ -102,7 +102,16 @@ def export(folder):
     names = list(given)
     axes = {name: {0: "texts", 1: "tokens"} for name in [*names, "last_hidden_state"]}
     plain = AutoModel.from_pretrained(arguments.model, dtype=torch.float32, attn_implementation="eager").eval()
-    torch.onnx.export(plain, tuple(given[n] for n in names), folder / "model.onnx", input_names=names,
+
+    class States(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = plain
+
+        def forward(self, *values):
+            return self.inner(**dict(zip(names, values))).last_hidden_state
+
+    torch.onnx.export(States().eval(), tuple(given[n] for n in names), folder / "model.onnx", input_names=names,
                       output_names=["last_hidden_state"], dynamic_axes=axes, opset_version=17, dynamo=False)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = arguments.threads
