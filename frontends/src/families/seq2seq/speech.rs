@@ -92,7 +92,7 @@ impl Speech {
 
     /// The token of the time 0; all behind it are times, in steps of 0.02 s.
     pub fn first_timestamp(&self) -> Option<u32> {
-        self.no_timestamps.map(|id| id + 1)
+        self.no_timestamps.map(|id| id.saturating_add(1))
     }
 
     /// The graph from `samples` f32 `[N]` to `input_features` f32 `[mels, ⌊N/160⌋]`. All frames of a sound belong into one
