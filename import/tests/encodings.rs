@@ -7,7 +7,7 @@ mod common;
 use common::{Numbers, Safe, f32s, force, imported, refused_with, tiny_folder, tiny_tensors, values};
 use tallow_format::Encoding;
 use tallow_format::encoding::gguf::GgmlType;
-use tallow_import::source::{RowOrder, Source, SourceTensor};
+use tallow_import::source::{Piece, RowOrder, Source, SourceTensor};
 use tallow_import::{EncodingChoice, ImportOptions, ImportReport, MappedFile, encode};
 
 fn tiny(
@@ -124,8 +124,7 @@ fn a_ternary_tensor_of_three_dimensions_has_a_scale_for_each_index_of_the_first(
         ty: GgmlType::F32,
         shift: 0.0,
         order: RowOrder::Plain,
-        file: 0,
-        bytes: 0..data.len() * 4,
+        pieces: vec![Piece { file: 0, bytes: 0..data.len() * 4 }],
     };
     let source = Source::new(vec![MappedFile::open(&path).unwrap()], vec![tensor.clone()], Vec::new()).unwrap();
     let encoded = encode::encode(&source, &tensor, force(Encoding::Ternary)).unwrap();

@@ -99,7 +99,7 @@ fn read(value: &Value) -> Result<tokenizer::TokenizerText, ImportError> {
         r#"{"eos_token": {"content": "<eos>"}, "pad_token": "<pad>"}"#,
     )
     .unwrap();
-    tokenizer::json::read(folder.path(), false).map(|t| t.unwrap())
+    tokenizer::json::read(folder.path()).map(|t| t.unwrap())
 }
 
 fn setting(text: &tokenizer::TokenizerText, key: &str) -> Value {
