@@ -55,9 +55,9 @@ fn read(
         ));
     }
     let (gated, activation) = feed_forward(s, defaults.feed_forward)?;
-    // What newer files say of the same beside it.
-    s.flag("is_gated_act", gated)?;
-    s.text("dense_act_fn")?;
+    // Newer files say the same by keys of their own, which win.
+    let gated = s.flag("is_gated_act", gated)?;
+    let activation = s.activation("dense_act_fn", activation)?;
     let eps = s.epsilon("layer_norm_epsilon", 1e-6)?;
 
     let stack = |side: &'static str, of: &str, layers: u32| {
