@@ -83,7 +83,7 @@ fn hugging_face_folders_give_the_logits_of_transformers() {
     assert!(cases >= if only.is_empty() { 40 } else { 1 }, "only {cases} goldens found");
     assert!(faults.is_empty(), "{} faults in {cases} goldens:\n{}", faults.len(), faults.join("\n"));
     if only.is_empty() {
-        page::record("decoders", &folder("tests/goldens"), &errors);
+        page::record("decoder", &folder("tests/goldens"), &errors);
     }
 }
 
