@@ -98,7 +98,9 @@ CASES = {
         generation={**GENERATION, **LANGUAGES, "forced_decoder_ids": [[1, None], [2, ID["<|transcribe|>"]]]},
         runs=[run("short"), run("noise", timestamps=True), run("short", language="fr"), run("long", timestamps=True)],
         wanted=["four windows", "pair"]),
+    # What the first run would begin with is among what no text begins with.
     "english": dict(
+        not_first=True,
         config=dict(num_mel_bins=128, encoder_layers=2, decoder_layers=1, scale_embedding=True),
         generation={**GENERATION, "is_multilingual": False, "forced_decoder_ids": [[1, FIRST - 1]],
                     "max_initial_timestamp_index": 1},
@@ -197,6 +199,15 @@ def make(name, case, out):
         (folder / "generation_config.json").write_text(json.dumps(case["generation"], indent=1) + "\n")
         model = WhisperForConditionalGeneration.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager").eval()
+        if case.get("not_first"):
+            asked = case["runs"][0]
+            first = generate(model, sound(out, asked["sound"]), asked)["segments"][0]["tokens"][0]
+            without = [*case["generation"]["begin_suppress_tokens"], first]
+            text = json.dumps({**case["generation"], "begin_suppress_tokens": without}, indent=1)
+            (folder / "generation_config.json").write_text(text + "\n")
+            model = WhisperForConditionalGeneration.from_pretrained(
+                folder, dtype=torch.float32, attn_implementation="eager").eval()
+            assert generate(model, sound(out, asked["sound"]), asked)["segments"][0]["tokens"][0] != first
         results = [generate(model, sound(out, r["sound"]), r) for r in case["runs"]]
         missing = set(case["wanted"]) - shows(results)
         if not missing:
