@@ -76,7 +76,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
             let fault = |source| FamilyError::Graph { model_type: family.name.to_owned(), source };
             let mut parts = Parts::new(family.name, tensors);
             if model.once(&mut parts).map_err(fault)? {
-                once = Some(parts.next());
+                once = Some(parts.take_graph());
             }
             model.build(&mut parts).map_err(fault)?;
             driver = model.driver();

@@ -38,7 +38,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The graph so far; the next one begins, over the same tensors.
-    pub fn next(&mut self) -> Graph {
+    pub fn take_graph(&mut self) -> Graph {
         std::mem::take(&mut self.graph)
     }
 

@@ -71,7 +71,7 @@ fn tensors_that_say_nothing_are_passed_over_and_others_are_told() {
     let family = families::build(&config, &shapes(&config, &[copy, "decoder.extra"])).unwrap();
     assert_eq!(family.unread_tensors, ["decoder.extra"]);
     let missing = families::build(&config, &IndexMap::<String, Vec<u64>>::new()).unwrap_err().to_string();
-    assert!(missing.contains("shared.weight") && missing.contains("EncDecAttention"), "{missing}");
+    assert!(missing.contains("shared.weight") && missing.contains("SelfAttention.q"), "{missing}");
 }
 
 #[test]
