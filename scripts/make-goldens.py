@@ -608,7 +608,7 @@ CASES = {
             "full_attention": rope(theta=1000.0, rope_type="proportional", partial_rotary_factor=0.5),
             "sliding_attention": rope(theta=100.0)})),
     "gemma4-bare": case(
-        "gemma4_text", **{**GEMMA4, "num_key_value_heads": 4}, num_hidden_layers=6, seq=40, bare=(
+        "gemma4_text", **{**GEMMA4, "num_key_value_heads": 4}, num_hidden_layers=6, seq=40, sharp=-0.4, bare=(
             "num_key_value_heads", "rms_norm_eps", "rope_parameters", "hidden_activation",
             "layer_types", "final_logit_softcapping", "attention_bias", "attention_k_eq_v",
             "enable_moe_block", "num_kv_shared_layers", "use_double_wide_mlp", "tie_word_embeddings"),

@@ -34,7 +34,9 @@ impl Picture {
             return Err(Error::Usage(format!("{}: is a folder; give a picture file", path.display())));
         }
         let fault = |cause: String| Error::Graph { file: path.display().to_string(), source: cause.into() };
-        let mut reader = ImageReader::open(path).map_err(io)?.with_guessed_format().map_err(io)?;
+        // By its content, whatever it is called.
+        let file = std::io::BufReader::new(std::fs::File::open(path).map_err(io)?);
+        let mut reader = ImageReader::new(file).with_guessed_format().map_err(io)?;
         if reader.format().is_none() {
             return Err(fault("is no picture; PNG, JPEG, WebP, GIF and BMP are read".into()));
         }
@@ -144,8 +146,8 @@ impl Processor {
         };
         let (width, height) = resized.dimensions();
         let [rows, columns] = self.crop.unwrap_or([height, width]);
-        // A picture that is too small stands in the middle of black.
-        let offset = |inner: u32, outer: u32| (i64::from(outer) - i64::from(inner)).div_euclid(2);
+        // A picture that is too small stands in the middle of black; of an odd rest the larger half comes behind.
+        let offset = |inner: u32, outer: u32| (i64::from(outer) - i64::from(inner)) / 2;
         let (top, left) = (offset(rows, height), offset(columns, width));
         let (rows, columns) = (rows as usize, columns as usize);
         let mut values = vec![0.0_f32; 3 * rows * columns];

@@ -13,11 +13,15 @@ const BEGIN: &str = "<!-- goldens: begin (written by `TALLOW_BLESS=1 cargo test 
 const END: &str = "<!-- goldens: end -->";
 
 /// Kinds of goldens, and what they are about.
-const KINDS: [(&str, &str); 3] =
-    [("decoder", "logits"), ("encoder", "hidden states, embeddings, logits of heads"), ("seq2seq", "logits, generated tokens")];
+const KINDS: [(&str, &str); 3] = [
+    ("decoder", "logits"),
+    ("encoder", "hidden states, embeddings, logits of heads"),
+    ("seq2seq", "logits, generated tokens"),
+];
 
 /// Types whose proof is no error of logits.
-const OTHERS: [(&str, &str); 1] = [("whisper", "features, tokens and times of short and long sounds (`tests/goldens_speech.rs`)")];
+const OTHERS: [(&str, &str); 1] =
+    [("whisper", "features, tokens and times of short and long sounds (`tests/goldens_speech.rs`)")];
 
 fn table() -> String {
     let mut types: BTreeMap<String, (usize, f32, &str)> = BTreeMap::new();
@@ -52,9 +56,9 @@ fn the_page_lists_every_type_with_its_proof() {
     for name in families::known_types() {
         let canonical = families::canonical_type(name).unwrap();
         let listed = [name, canonical].iter().any(|n| table.contains(&format!("| {n} |")))
-            || families::known_types().iter().any(|n| {
-                families::canonical_type(n) == Some(canonical) && table.contains(&format!("| {n} |"))
-            });
+            || families::known_types()
+                .iter()
+                .any(|n| families::canonical_type(n) == Some(canonical) && table.contains(&format!("| {n} |")));
         assert!(listed, "`{name}` has no golden");
     }
 }

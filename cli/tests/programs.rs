@@ -90,7 +90,7 @@ fn mistakes_are_shown_on_the_source_with_exit_codes() {
             "no graph `encoder`; it has main",
         ),
         (&["compile", "decoder.rs", "--config", "config.toml", "--path", "family"], "--path is for models"),
-        (&["compile", "tiny.model", "--graph", "main"], "--path program"),
+        (&["compile", "tiny.model", "--graph", "encoder"], "has no graph `encoder`"),
     ] {
         let ran = run(arguments);
         assert!(matches!(ran.code, 2 | 3) && ran.stderr.contains(part), "{arguments:?}: {} {}", ran.code, ran.stderr);

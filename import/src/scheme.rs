@@ -113,7 +113,9 @@ impl Scheme {
 /// True for tensors of a picture or sound tower, which the text part does without.
 pub fn is_other_tower(name: &str) -> bool {
     let name = name.strip_prefix("model.").unwrap_or(name);
-    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual.", "embed_vision.", "embed_audio."].iter().any(|p| name.starts_with(p))
+    ["vision_tower.", "multi_modal_projector.", "audio_tower.", "visual.", "embed_vision.", "embed_audio."]
+        .iter()
+        .any(|p| name.starts_with(p))
 }
 
 /// True for buffers that old files hold and that carry nothing.

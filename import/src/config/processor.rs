@@ -169,7 +169,7 @@ mod tests {
             (json!({"do_rescale": true, "size": 8, "resample": 5}), "resample"),
             (json!({"do_rescale": true, "size": 8, "do_center_crop": true}), "crop_size"),
             (json!({"do_rescale": true, "size": 8}), "image_mean"),
-            (json!({"do_rescale": 3}), "do_rescale"),
+            (json!({"do_resize": false, "do_rescale": 3}), "do_rescale"),
             (json!({"do_rescale": true, "do_resize": false, "do_normalize": false, "do_pad": true}), "do_pad"),
         ] {
             let error = table(config).unwrap_err();

@@ -44,6 +44,7 @@ const HARMLESS: &[&str] = &[
     "hidden_dropout",
     "hidden_dropout_prob",
     "id2label",
+    "init_std",
     "initializer_range",
     "is_decoder",
     "keys_to_ignore_at_inference",

@@ -109,6 +109,8 @@ fn driver(s: &Settings<'_>, start: Option<u32>, total: Option<u32>) -> Result<Dr
             "Add it",
         ));
     };
+    // It ends a text at its limit, where ours ends by itself.
+    s.token_id("forced_eos_token_id")?;
     let ids = [Some(first), s.token_id("forced_bos_token_id")?].into_iter().flatten().collect();
     let suppress = |key: &str| -> Result<Vec<u32>, FamilyError> {
         let list = s.integers(key)?.unwrap_or_default();
