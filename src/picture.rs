@@ -1,9 +1,10 @@
 //! Pictures in files, and as the input of a model.
 
+mod resize;
+
 use crate::{Error, Model, Rows, Tensor};
-use fast_image_resize::images::Image;
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use resize::Filter;
 use std::path::Path;
 use tallow_executor::Device;
 use tallow_format::{Config, Section};
@@ -62,7 +63,7 @@ impl Picture {
 /// `transformers` do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
-    resize: Option<(Resize, FilterType)>,
+    resize: Option<(Resize, Filter)>,
     /// Height and width cut out of the middle.
     crop: Option<[u32; 2]>,
     /// Bytes times this.
@@ -112,10 +113,10 @@ impl Processor {
             (None, None) => None,
         };
         let filter = match table.str("resample")? {
-            None | Some("bilinear") => FilterType::Bilinear,
-            Some("bicubic") => FilterType::CatmullRom,
-            Some("lanczos") => FilterType::Lanczos3,
-            Some("nearest") => FilterType::Box,
+            None | Some("bilinear") => Filter::Bilinear,
+            Some("bicubic") => Filter::Bicubic,
+            Some("lanczos") => Filter::Lanczos,
+            Some("nearest") => Filter::Nearest,
             Some(other) => {
                 return Err(wrong("resample", format!("\"{other}\""), "nearest, bilinear, bicubic or lanczos"));
             }
@@ -171,7 +172,7 @@ impl Processor {
 }
 
 /// The resized picture, with the filter widened where it becomes smaller, as Pillow does.
-fn resized(picture: &RgbImage, resize: Resize, filter: FilterType) -> Result<RgbImage> {
+fn resized(picture: &RgbImage, resize: Resize, filter: Filter) -> Result<RgbImage> {
     let (width, height) = picture.dimensions();
     let [to_height, to_width] = match resize {
         Resize::To(size) => size,
@@ -190,16 +191,7 @@ fn resized(picture: &RgbImage, resize: Resize, filter: FilterType) -> Result<Rgb
     if (to_width, to_height) == (width, height) {
         return Ok(picture.clone());
     }
-    let source = Image::from_vec_u8(width, height, picture.as_raw().clone(), PixelType::U8x3)
-        .map_err(|e| fault(e.to_string()))?;
-    let mut target = Image::new(to_width, to_height, PixelType::U8x3);
-    let how = match filter {
-        FilterType::Box => ResizeAlg::Nearest,
-        filter => ResizeAlg::Convolution(filter),
-    };
-    let options = ResizeOptions::new().resize_alg(how);
-    Resizer::new().resize(&source, &mut target, &options).map_err(|e| fault(e.to_string()))?;
-    RgbImage::from_raw(to_width, to_height, target.into_vec()).ok_or_else(|| fault("too large".into()))
+    Ok(resize::resize(picture, to_width, to_height, filter))
 }
 
 /// What a model says of a picture.

@@ -132,7 +132,9 @@ fn read(s: &mut Settings<'_>, tensors: &dyn TensorShapes, kind: Kind) -> Read {
     let shared = format!("{p}shared.weight");
     let own = |of: &str| format!("{p}{of}.embed_tokens.weight");
     let separate = !shares || !has(&shared) && has(&own("encoder"));
-    let decoder_rows = if shares { vocab } else { s.size("decoder_vocab_size", vocab)? };
+    // Of no meaning where both share one table.
+    let own_rows = s.optional_size("decoder_vocab_size")?.unwrap_or(vocab);
+    let decoder_rows = if shares { vocab } else { own_rows };
     let text = |s: &Settings<'_>, of: &str, rows: u32| -> Result<TextIn, FamilyError> {
         Ok(TextIn {
             table: if separate { own(of) } else { shared.clone() },
