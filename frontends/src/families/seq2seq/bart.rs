@@ -91,7 +91,17 @@ fn read(s: &mut Settings<'_>, tensors: &dyn TensorShapes, kind: Kind) -> Read {
     let longest = s.size("max_position_embeddings", 1024)?;
     let scale = if s.flag("scale_embedding", kind.scales)? { f64::from(hidden).sqrt() as f32 } else { 1.0 };
     let activation = s.activation("activation_function", kind.activation)?;
-    let shares = s.flag("share_encoder_decoder_embeddings", true)?;
+    let shared_key = "share_encoder_decoder_embeddings";
+    if !s.flag(shared_key, true)? {
+        return Err(s.unsupported(
+            shared_key,
+            false,
+            "a vocabulary of its own for each side is not built",
+            "Use a program for such a model",
+        ));
+    }
+    // Of no meaning where both sides share one table.
+    s.optional_size("decoder_vocab_size")?;
     s.flag("tie_word_embeddings", true)?;
     s.flag("is_encoder_decoder", true)?;
 
@@ -131,27 +141,24 @@ fn read(s: &mut Settings<'_>, tensors: &dyn TensorShapes, kind: Kind) -> Read {
 
     let shared = format!("{p}shared.weight");
     let own = |of: &str| format!("{p}{of}.embed_tokens.weight");
-    let separate = !shares || !has(&shared) && has(&own("encoder"));
-    // Of no meaning where both share one table.
-    let own_rows = s.optional_size("decoder_vocab_size")?.unwrap_or(vocab);
-    let decoder_rows = if shares { vocab } else { own_rows };
-    let text = |s: &Settings<'_>, of: &str, rows: u32| -> Result<TextIn, FamilyError> {
+    let separate = !has(&shared) && has(&own("encoder"));
+    let text = |s: &Settings<'_>, of: &str| -> Result<TextIn, FamilyError> {
         Ok(TextIn {
             table: if separate { own(of) } else { shared.clone() },
-            rows,
+            rows: vocab,
             scale,
             positions: positions(s, &kind, hidden, &format!("{p}{of}.embed_positions.weight"), longest)?,
             norm: kind.embed_norm.then(|| format!("{p}{of}.layernorm_embedding")),
         })
     };
-    let (source, target) = (text(s, "encoder", vocab)?, text(s, "decoder", decoder_rows)?);
+    let (source, target) = (text(s, "encoder")?, text(s, "decoder")?);
     let head = if has("lm_head.weight") { "lm_head.weight".to_owned() } else { target.table.clone() };
-    let bias = (kind.bias && has("final_logits_bias")).then(|| ("final_logits_bias".to_owned(), vec![1, decoder_rows]));
+    let bias = (kind.bias && has("final_logits_bias")).then(|| ("final_logits_bias".to_owned(), vec![1, vocab]));
     let mut idle = vec![own("encoder"), own("decoder")];
     // Computed here; some files hold them.
     idle.extend(["encoder", "decoder"].map(|of| format!("{p}{of}.embed_positions.weight")));
     Ok(Box::new(EncoderDecoder {
-        vocab: decoder_rows,
+        vocab,
         source,
         target,
         encoder,
