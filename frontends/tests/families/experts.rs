@@ -6,12 +6,15 @@ use tallow_format::Config;
 use tallow_frontends::families::{self, Family, FamilyError};
 use tallow_ir::Op;
 
+/// Names and shapes.
+type Shapes = Vec<(&'static str, Vec<u64>)>;
+
 /// Hidden 8, 2 heads of 4, vocabulary 12; lines of `[architecture]` and the tensors of each layer beside the norms.
 struct Sparse {
     kind: &'static str,
     layers: usize,
     extra: String,
-    tensors: fn(usize) -> Vec<(&'static str, Vec<u64>)>,
+    tensors: fn(usize) -> Shapes,
 }
 
 impl Sparse {

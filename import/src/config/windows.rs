@@ -36,7 +36,7 @@ pub(super) fn resolve(spec: &TypeSpec, table: &mut Map<String, Value>, reader: &
             let window = window.filter(|_| wanted);
             let by_rule = |n: u64| match spec.name {
                 "smollm3" => !rotates.get(n as usize).copied().unwrap_or(true),
-                "qwen2_moe" => n % 2 == 0 && n < first,
+                "qwen2_moe" => n.is_multiple_of(2) && n < first,
                 _ => n >= first,
             };
             let sliding: Vec<bool> = match (listed, window) {

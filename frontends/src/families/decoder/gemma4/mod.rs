@@ -183,7 +183,7 @@ fn read_layers(s: &mut Settings<'_>, heads: u32, windows: Vec<Option<u32>>) -> R
     };
     let mut layers: Vec<Gemma4Layer> = Vec::with_capacity(windows.len());
     for (i, (window, (head_dim, kv_heads))) in windows.into_iter().zip(sizes).enumerate() {
-        if heads % kv_heads != 0 || u64::from(heads) * u64::from(head_dim) > 1 << 28 {
+        if !heads.is_multiple_of(kv_heads) || u64::from(heads) * u64::from(head_dim) > 1 << 28 {
             let cause = format!("layer {i} has {kv_heads} key/value heads of {head_dim} lanes");
             return Err(s.bad("num_attention_heads", heads, cause, "Make it a multiple, of a possible size"));
         }
