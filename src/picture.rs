@@ -2,6 +2,7 @@
 
 mod resize;
 
+use crate::text::Labels;
 use crate::{Error, Model, Rows, Tensor};
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
 use resize::Filter;
@@ -273,24 +274,12 @@ impl Model {
         };
         let values =
             row.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(tallow_executor::ExecutorError::from)?;
-        let names = self.file().config().architecture().strings("labels")?.unwrap_or_default();
+        let labels = Labels::of(self)?;
         let classifies =
-            names.len() == values.len() || self.file().tensors().iter().any(|t| t.name.contains("classifier"));
+            labels.named() == values.len() || self.file().tensors().iter().any(|t| t.name.contains("classifier"));
         if !classifies {
             return Ok(Seen::Embedding(values));
         }
-        Ok(Seen::Labels(probabilities(&values, &names)))
+        Ok(Seen::Labels(labels.of_text(&values).into_iter().map(|l| (l.label, l.score)).collect()))
     }
-}
-
-/// Classes by name or number, with their probabilities, the likeliest first.
-fn probabilities(logits: &[f32], names: &[String]) -> Vec<(String, f32)> {
-    let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let parts: Vec<f64> = logits.iter().map(|x| f64::from(x - top).exp()).collect();
-    let sum: f64 = parts.iter().sum();
-    let name = |i: usize| names.get(i).cloned().unwrap_or_else(|| format!("LABEL_{i}"));
-    let mut found: Vec<(String, f32)> =
-        parts.iter().enumerate().map(|(i, part)| (name(i), (part / sum) as f32)).collect();
-    found.sort_by(|a, b| b.1.total_cmp(&a.1));
-    found
 }

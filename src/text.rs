@@ -5,6 +5,7 @@
 
 mod heads;
 
+pub(crate) use heads::Labels;
 pub use heads::{Filling, Label, Tag};
 
 use crate::model::tensor;
@@ -249,7 +250,7 @@ impl Encoder {
 
     fn classify_inputs(&mut self, inputs: &[Input<'_>]) -> Result<Vec<Vec<Label>>> {
         self.wants(TextTask::Classify)?;
-        let head = heads::Labels::of(&self.model)?;
+        let head = Labels::of(&self.model)?;
         let mut labelled = Vec::with_capacity(inputs.len());
         self.run(inputs, LOGITS, &mut |_, _, rows| {
             labelled.extend(rows.into_iter().map(|row| head.of_text(&row)));
@@ -261,7 +262,7 @@ impl Encoder {
     /// As [`Model::tag`].
     pub fn tag(&mut self, texts: &[&str]) -> Result<Vec<Vec<Tag>>> {
         self.wants(TextTask::Tag)?;
-        let head = heads::Labels::of(&self.model)?;
+        let head = Labels::of(&self.model)?;
         let tokenizer = self.tokenizer.clone();
         let mut tagged = Vec::with_capacity(texts.len());
         self.run(&single(texts), LOGITS, &mut |batch, _, rows| {

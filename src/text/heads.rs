@@ -38,7 +38,7 @@ pub struct Filling {
 }
 
 /// The labels of a model and what its logits mean.
-pub(super) struct Labels {
+pub(crate) struct Labels {
     names: Vec<String>,
     meaning: Meaning,
 }
@@ -55,7 +55,7 @@ enum Meaning {
 
 impl Labels {
     /// The labels that the config of a model names.
-    pub(super) fn of(model: &Model) -> Result<Self> {
+    pub(crate) fn of(model: &Model) -> Result<Self> {
         let architecture = model.file().config().architecture();
         let meaning = match architecture.str("problem_type")? {
             Some("multi_label_classification") => Some(Meaning::Each),
@@ -75,12 +75,17 @@ impl Labels {
         Ok(Labels { names, meaning: meaning.unwrap_or(usual) })
     }
 
+    /// How many the model names.
+    pub(crate) fn named(&self) -> usize {
+        self.names.len()
+    }
+
     fn name(&self, n: usize) -> String {
         self.names.get(n).cloned().unwrap_or_else(|| format!("LABEL_{n}"))
     }
 
-    /// All labels of a text, the likeliest first; numbers in their order.
-    pub(super) fn of_text(&self, logits: &[f32]) -> Vec<Label> {
+    /// All labels of a text, or of a picture, the likeliest first; numbers in their order.
+    pub(crate) fn of_text(&self, logits: &[f32]) -> Vec<Label> {
         let scores = match self.meaning {
             Meaning::One => softmax(logits),
             Meaning::Each => logits.iter().map(|&x| 1.0 / (1.0 + (-x).exp())).collect(),
