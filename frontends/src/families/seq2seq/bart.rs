@@ -105,39 +105,18 @@ fn read(s: &mut Settings<'_>, tensors: &dyn TensorShapes, kind: Kind) -> Read {
     s.flag("tie_word_embeddings", true)?;
     s.flag("is_encoder_decoder", true)?;
 
-    let mut stack = |side: &'static str, of: &str| -> Result<Stack, FamilyError> {
-        let layers = s.layers_under(&format!("{of}_layers"), kind.layers)?;
-        let heads = s.size(&format!("{of}_attention_heads"), kind.heads)?;
-        let width = s.size(&format!("{of}_ffn_dim"), kind.width)?;
-        let head_dim = s.head_dim((&format!("{of}_attention_heads"), heads), ("d_model", hidden))?;
-        Ok(Stack {
-            side,
-            layers,
-            hidden,
-            heads,
-            head_dim,
-            width,
-            norm: StackNorm::Layer { eps: 1e-5 },
-            pre_norm: kind.pre_norm,
-            scale: (1.0 / f64::from(head_dim).sqrt()) as f32,
-            bias: true,
-            key_bias: true,
-            gated: false,
-            activation,
-            names: StackNames {
-                prefix: format!("{p}{of}.layers"),
-                own: attention_names(true),
-                cross: attention_names(false),
-                feed_norm: "final_layer_norm",
-                up: "fc1",
-                gate: "",
-                down: "fc2",
-            },
-            final_norm: kind.final_norm.then(|| format!("{p}{of}.layer_norm")),
-            relative: None,
-        })
+    let plan = Plan {
+        prefix: p,
+        hidden,
+        layers: kind.layers,
+        heads: kind.heads,
+        width: kind.width,
+        pre_norm: kind.pre_norm,
+        final_norm: kind.final_norm,
+        key_bias: true,
+        activation,
     };
-    let (encoder, decoder) = (stack("enc", "encoder")?, stack("dec", "decoder")?);
+    let (encoder, decoder) = (plan.stack(s, "enc", "encoder")?, plan.stack(s, "dec", "decoder")?);
 
     let shared = format!("{p}shared.weight");
     let own = |of: &str| format!("{p}{of}.embed_tokens.weight");
@@ -169,8 +148,59 @@ fn read(s: &mut Settings<'_>, tensors: &dyn TensorShapes, kind: Kind) -> Read {
     }))
 }
 
+/// What both sides of a model of bart's build share; the numbers are those of a missing key.
+pub(super) struct Plan {
+    /// What names begin with.
+    pub prefix: &'static str,
+    pub hidden: u32,
+    pub layers: u32,
+    pub heads: u32,
+    pub width: u32,
+    pub pre_norm: bool,
+    pub final_norm: bool,
+    pub key_bias: bool,
+    pub activation: Activation,
+}
+
+impl Plan {
+    /// The layers of a side, `encoder` or `decoder`, with its own numbers of layers and heads and its own width.
+    pub(super) fn stack(&self, s: &mut Settings<'_>, side: &'static str, of: &str) -> Result<Stack, FamilyError> {
+        let heads_key = format!("{of}_attention_heads");
+        let layers = s.layers_under(&format!("{of}_layers"), self.layers)?;
+        let heads = s.size(&heads_key, self.heads)?;
+        let width = s.size(&format!("{of}_ffn_dim"), self.width)?;
+        let head_dim = s.head_dim((&heads_key, heads), ("d_model", self.hidden))?;
+        Ok(Stack {
+            side,
+            layers,
+            hidden: self.hidden,
+            heads,
+            head_dim,
+            width,
+            norm: StackNorm::Layer { eps: 1e-5 },
+            pre_norm: self.pre_norm,
+            scale: (1.0 / f64::from(head_dim).sqrt()) as f32,
+            bias: true,
+            key_bias: self.key_bias,
+            gated: false,
+            activation: self.activation,
+            names: StackNames {
+                prefix: format!("{}{of}.layers", self.prefix),
+                own: attention_names(true),
+                cross: attention_names(false),
+                feed_norm: "final_layer_norm",
+                up: "fc1",
+                gate: "",
+                down: "fc2",
+            },
+            final_norm: self.final_norm.then(|| format!("{}{of}.layer_norm", self.prefix)),
+            relative: None,
+        })
+    }
+}
+
 /// Names of an attention in these types: of a side to itself, or of the decoder to the encoder.
-pub(super) const fn attention_names(own: bool) -> AttentionNames {
+const fn attention_names(own: bool) -> AttentionNames {
     match own {
         true => AttentionNames {
             norm: "self_attn_layer_norm",

@@ -1,8 +1,8 @@
 //! The reader of whisper: sound to text.
 
-use super::bart::attention_names;
+use super::bart::Plan;
 use super::speech::Speech;
-use super::{Output, Positions, SOURCE, Stack, StackNames, StackNorm, TextIn, driver, logits};
+use super::{Output, Positions, SOURCE, Stack, TextIn, driver, logits};
 use crate::families::decoder::Activation;
 use crate::families::parts::{Built, Parts};
 use crate::families::{Build, FamilyError, Settings, TensorShapes};
@@ -46,39 +46,18 @@ pub fn whisper(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Box<d
             "Correct it",
         ));
     }
-    let mut stack = |side: &'static str, of: &str| -> Result<Stack, FamilyError> {
-        let layers = s.layers_under(&format!("{of}_layers"), 4)?;
-        let heads = s.size(&format!("{of}_attention_heads"), 6)?;
-        let width = s.size(&format!("{of}_ffn_dim"), 1536)?;
-        let head_dim = s.head_dim((&format!("{of}_attention_heads"), heads), ("d_model", hidden))?;
-        Ok(Stack {
-            side,
-            layers,
-            hidden,
-            heads,
-            head_dim,
-            width,
-            norm: StackNorm::Layer { eps: 1e-5 },
-            pre_norm: true,
-            scale: (1.0 / f64::from(head_dim).sqrt()) as f32,
-            bias: true,
-            key_bias: false,
-            gated: false,
-            activation,
-            names: StackNames {
-                prefix: format!("{prefix}{of}.layers"),
-                own: attention_names(true),
-                cross: attention_names(false),
-                feed_norm: "final_layer_norm",
-                up: "fc1",
-                gate: "",
-                down: "fc2",
-            },
-            final_norm: Some(format!("{prefix}{of}.layer_norm")),
-            relative: None,
-        })
+    let plan = Plan {
+        prefix,
+        hidden,
+        layers: 4,
+        heads: 6,
+        width: 1536,
+        pre_norm: true,
+        final_norm: true,
+        key_bias: false,
+        activation,
     };
-    let (encoder, decoder) = (stack("enc", "encoder")?, stack("dec", "decoder")?);
+    let (encoder, decoder) = (plan.stack(s, "enc", "encoder")?, plan.stack(s, "dec", "decoder")?);
     let table = format!("{prefix}decoder.embed_tokens.weight");
     let head = if has("proj_out.weight") { "proj_out.weight".to_owned() } else { table.clone() };
     let learned = format!("{prefix}decoder.embed_positions.weight");
