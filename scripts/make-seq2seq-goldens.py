@@ -12,12 +12,21 @@ tokenizer; beside its files lies `golden.safetensors`:
     generated           i64 [N]          greedy tokens that the library generates from the source, with those it begins with
     beams.P             i64 [N]          the same by a search with three beams and the length penalty P
 
+A case with `rules` has them in `generation_config.json`, and for each of some more sources:
+
+    source.I            i64 [T]
+    greedy.I            i64 [N]          what the library generates by these rules without beams
+    search.I            i64 [N]          what it generates by all of its settings
+
+Each rule must change at least one of these texts.
+
 As there, every parameter and buffer is random, the folder must reload to the same logits, and where a case names a
 switch (`without`), the logits without it must differ.
 """
 
 import argparse
 import importlib.util
+import json
 import shutil
 import sys
 import zlib
@@ -33,6 +42,7 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM  # noqa: E402
 
 VOCAB = 96
 ENDS = list(range(4, 24))
+MORE_ENDS = list(range(4, 30))
 T5 = dict(
     vocab_size=VOCAB, d_model=32, d_kv=12, d_ff=48, num_layers=2, num_heads=3,
     relative_attention_num_buckets=8, relative_attention_max_distance=20,
@@ -45,8 +55,20 @@ BART = dict(
 )
 
 
-def case(kind, without=None, base=None, **config):
-    return dict(kind=kind, without=without, embed=0.5, sharp=0.0, config={**(base or {}), **config})
+# Rules of files in use, small.
+SUMMARY = dict(
+    num_beams=3, length_penalty=2.0, early_stopping=True, min_length=11, max_length=17, no_repeat_ngram_size=2,
+    forced_bos_token_id=0, forced_eos_token_id=2,
+)
+TRANSLATION = dict(
+    num_beams=4, max_length=14, bad_words_ids=[[95], [49, 49], [7]], repetition_penalty=1.3, min_new_tokens=5,
+    suppress_tokens=[77, 65], begin_suppress_tokens=[44], length_penalty=-2.0,
+)
+SOURCES = 12
+
+
+def case(kind, without=None, base=None, rules=None, **config):
+    return dict(kind=kind, without=without, rules=rules, embed=0.5, sharp=0.0, config={**(base or {}), **config})
 
 
 CASES = {
@@ -63,6 +85,10 @@ CASES = {
     "marian-plain": case(
         "marian", base=BART, pad_token_id=95, decoder_start_token_id=95, activation_function="swish",
         scale_embedding=True, without=dict(scale_embedding=False)),
+    "bart-summary": case("bart", base=BART, rules=SUMMARY),
+    "marian-translation": case(
+        "marian", base=BART, pad_token_id=95, decoder_start_token_id=95, activation_function="swish",
+        scale_embedding=True, rules=TRANSLATION),
     "m2m_100-plain": case("m2m_100", base=BART, without=dict(activation_function="gelu")),
 }
 
@@ -83,6 +109,37 @@ def generate(model, tensors, **how):
     return model.generate(input_ids=tensors["input_ids"][None], do_sample=False, max_new_tokens=12, **how)[0]
 
 
+@torch.no_grad()
+def ruled(folder, sources, rules, **how):
+    """The texts that a folder with these rules generates."""
+    settings = dict(eos_token_id=MORE_ENDS, **{k: goldens.read(folder)[k] for k in ("pad_token_id", "decoder_start_token_id")})
+    (folder / "generation_config.json").write_text(json.dumps({**settings, **rules}, indent=2) + "\n")
+    model = load(folder)
+    return [model.generate(input_ids=source[None], do_sample=False, **how)[0] for source in sources]
+
+
+def search(folder, tensors, rules, generator, top):
+    """Adds what the rules give, and checks that each matters."""
+    sources = [torch.randint(3, top, (12 + 2 * i,), generator=generator) for i in range(SOURCES)]
+
+    def texts(rules):
+        return ruled(folder, sources, rules, num_beams=1) + ruled(folder, sources, rules)
+
+    missed = []
+    for key in rules:
+        less = {k: v for k, v in rules.items() if k != key}
+        if key == "max_length":
+            less["max_length"] = 40
+        pairs = zip(texts(less), texts(rules))
+        changed = sum(not torch.equal(a, b) for a, b in pairs)
+        print(f"  {key}: {changed} texts differ without it", flush=True)
+        missed += [key] if not changed else []
+    assert not missed, missed
+    found = texts(rules)
+    for i, source in enumerate(sources):
+        tensors[f"source.{i}"], tensors[f"greedy.{i}"], tensors[f"search.{i}"] = source, found[i], found[SOURCES + i]
+
+
 def make(name, spec, out):
     seed = zlib.crc32(name.encode())
     generator = torch.Generator().manual_seed(seed)
@@ -97,7 +154,7 @@ def make(name, spec, out):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     # Several ends, so that some texts end early.
-    goldens.write(folder, {**goldens.read(folder), "eos_token_id": ENDS})
+    goldens.write(folder, {**goldens.read(folder), "eos_token_id": MORE_ENDS if spec["rules"] else ENDS})
     top = min(VOCAB, spec["config"].get("decoder_vocab_size", VOCAB)) - 2
     tensors = {
         "input_ids": torch.randint(3, top, (30,), generator=generator),
@@ -110,6 +167,8 @@ def make(name, spec, out):
     tensors["generated"] = generate(load(folder), tensors, num_beams=1)
     for penalty in (1.0, -0.5):
         tensors[f"beams.{penalty}"] = generate(load(folder), tensors, num_beams=3, length_penalty=penalty)
+    if spec["rules"]:
+        search(folder, tensors, spec["rules"], generator, top)
     note = ""
     if spec["without"]:
         saved = goldens.read(folder)

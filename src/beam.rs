@@ -1,36 +1,12 @@
 //! Beam search: of several continuations at once the likeliest, by the rules of `transformers`.
 
+use crate::generation::{ends, limit};
 use crate::session::read;
 use crate::{Error, GenerateOptions, Result, Rows, Session};
+use tallow_executor::sampling::penalize;
 use tallow_frontends::program::module::Start;
-
-/// How to search.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BeamOptions {
-    /// Continuations at once.
-    pub beams: usize,
-    /// The sum of log probabilities of a finished text is divided by its length to this power: above 0 favours long texts.
-    pub length_penalty: f32,
-    /// When to stop looking for better ones.
-    pub early_stopping: EarlyStopping,
-}
-
-/// When to stop looking for better texts than those that are finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EarlyStopping {
-    /// Once as many as there are beams are finished.
-    Full,
-    /// Once the best that runs, at its present length, is no better than the worst that is finished.
-    Likely,
-    /// Once the best that runs could not become better at any length.
-    Never,
-}
-
-impl Default for BeamOptions {
-    fn default() -> Self {
-        BeamOptions { beams: 4, length_penalty: 1.0, early_stopping: EarlyStopping::Likely }
-    }
-}
+use tallow_frontends::program::rules::Unfinished;
+pub use tallow_frontends::program::rules::{BeamOptions, EarlyStopping};
 
 /// A text and its score.
 #[derive(Clone, Debug)]
@@ -51,7 +27,8 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The best text, with what it begins with. `step` gives a row of logits for each of some texts.
+    /// The best text, with what it begins with. `step` gives the log probabilities of what may follow, for each of some
+    /// texts.
     pub fn run(&self, mut step: impl FnMut(&[Vec<u32>]) -> Result<Vec<Vec<f32>>>) -> Result<Vec<u32>> {
         let n = self.options.beams;
         let kept = (1 + self.ends.len()).max(2) * n;
@@ -119,8 +96,7 @@ fn with(tokens: &[u32], id: u32) -> Vec<u32> {
 /// The likeliest `kept` continuations: the text that goes on, the token, and the sum of log probabilities.
 fn best(running: &[Scored], rows: Vec<Vec<f32>>, kept: usize) -> Vec<(usize, u32, f32)> {
     let mut all: Vec<(usize, u32, f32)> = Vec::new();
-    for (beam, (text, mut row)) in running.iter().zip(rows).enumerate() {
-        log_softmax(&mut row);
+    for (beam, (text, row)) in running.iter().zip(rows).enumerate() {
         let mut own: Vec<(usize, u32, f32)> =
             row.into_iter().enumerate().map(|(id, p)| (beam, id as u32, text.score + p)).collect();
         if own.len() > kept {
@@ -157,16 +133,11 @@ impl Session {
             return Err(Error::Usage("a beam search needs at least one beam and one token to begin with".into()));
         }
         let driver = self.model().driver().cloned();
-        let mut ends = self.model().end_ids().to_vec();
-        ends.extend(driver.iter().flat_map(|d| d.stop.iter().copied()));
-        ends.sort_unstable();
-        ends.dedup();
-        let limits = [
-            Some(prompt.len() + options.max_tokens.unwrap_or(DEFAULT_LENGTH)),
-            driver.as_ref().and_then(|d| d.limit).map(|n| prompt.len() + n),
-            driver.as_ref().and_then(|d| d.total),
-        ];
-        let longest = limits.into_iter().flatten().min().unwrap_or(DEFAULT_LENGTH);
+        let ends = ends(self.model());
+        let sampling = options.sampling.map_or_else(|| self.model().sampling(0), Ok)?;
+        let penalty = sampling.repetition_penalty;
+        let new = limit(options.max_tokens, driver.as_ref(), prompt.len()).unwrap_or(DEFAULT_LENGTH);
+        let longest = prompt.len() + new;
         let search = Search { options: beams, prompt, ends: &ends, longest };
         // A session for each text, which keeps what it has in common with the one before.
         let mut sessions = vec![self.clone(); beams.beams - 1];
@@ -180,8 +151,16 @@ impl Session {
                     let session = free.swap_remove(at);
                     let mut row = Vec::new();
                     read(&session.logits(text, Rows::Last)?, &mut row)?;
+                    // Rules come behind the softmax here: what they take away does not make the rest likelier.
+                    log_softmax(&mut row);
+                    if penalty != 1.0 {
+                        let logits = row.clone();
+                        penalize(&mut row, &logits, penalty, text);
+                    }
                     if let Some(driver) = &driver {
-                        driver.forbid(&mut row, text.len() == prompt.len());
+                        let begun = prompt.len();
+                        let text = Unfinished { tokens: text, begun, ends: &ends, longest: Some(longest) };
+                        driver.rules.apply(&mut row, &text);
                     }
                     Ok(row)
                 })
@@ -255,7 +234,7 @@ mod tests {
     #[test]
     fn every_text_ends_at_the_limit() {
         let options = BeamOptions { beams: 3, ..BeamOptions::default() };
-        let endless = |texts: &[Vec<u32>]| Ok(vec![vec![0.0, 1.0, 2.0]; texts.len()]);
+        let endless = |texts: &[Vec<u32>]| Ok(vec![vec![-2.0, -1.0, -0.5]; texts.len()]);
         let found = Search { options, prompt: &[1, 1], ends: &[7], longest: 5 }.run(endless).unwrap();
         assert_eq!(found, [1, 1, 2, 2, 2]);
     }

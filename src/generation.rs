@@ -1,7 +1,7 @@
 //! A generation: an iterator of pieces of text.
 
 use crate::session::read;
-use crate::{Error, GenerateOptions, Result, Session, Tensor};
+use crate::{Error, GenerateOptions, Model, Result, Session, Tensor};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tallow_executor::Rows;
@@ -9,6 +9,7 @@ use tallow_executor::sampling::{AllowedIds, Sampler};
 use tallow_executor::stream::{StopMatcher, TextStream};
 use tallow_executor::tokenizer::Tokenizer;
 use tallow_frontends::program::Driver;
+use tallow_frontends::program::rules::Unfinished;
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +62,13 @@ pub struct Generation<'a> {
     /// Memory for logits.
     row: Vec<f32>,
     ids: Vec<u32>,
-    limit: usize,
+    limit: Option<usize>,
+    /// How many tokens it began with.
+    begun: usize,
     /// What the program says about it.
     driver: Option<Driver>,
+    /// Ids that end it.
+    ends: Vec<u32>,
     ignore_end: bool,
     ended: Option<Ended>,
     statistics: Statistics,
@@ -81,6 +86,7 @@ impl<'a> Generation<'a> {
         }
         let tokenizer = session.model().tokenizer()?;
         let driver = session.model().driver().cloned();
+        let ends = ends(session.model());
         let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
         let start = Instant::now();
         let before = session.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
@@ -101,6 +107,8 @@ impl<'a> Generation<'a> {
             row: Vec::new(),
             ids: Vec::new(),
             limit: limit(options.max_tokens, driver.as_ref(), prompt.len()),
+            begun: prompt.len(),
+            ends,
             driver,
             ignore_end: options.ignore_end,
             ended: None,
@@ -129,18 +137,13 @@ impl<'a> Generation<'a> {
         last + &self.stops.finish()
     }
 
-    /// Whether a token ends the text: for the model, or for the program.
-    fn is_end(&self, id: u32) -> bool {
-        self.session.model().end_ids().contains(&id) || self.driver.as_ref().is_some_and(|d| d.stop.contains(&id))
-    }
-
     /// The next piece; `None` once the end is reached and all text is out.
     fn advance(&mut self) -> Result<Option<String>> {
         loop {
             if self.ended.is_some() {
                 return Ok(Some(self.rest()).filter(|text| !text.is_empty()));
             }
-            if self.ids.len() >= self.limit {
+            if self.limit.is_some_and(|limit| self.ids.len() >= limit) {
                 self.ended = Some(Ended::Length);
                 continue;
             }
@@ -157,7 +160,9 @@ impl<'a> Generation<'a> {
                 (None, None) => return Ok(None),
             }
             if let Some(driver) = &self.driver {
-                driver.forbid(&mut row, self.ids.is_empty());
+                let (begun, tokens) = (self.begun, &self.session.tokens);
+                let longest = self.limit.map(|limit| begun + limit);
+                driver.rules.apply(&mut row, &Unfinished { tokens, begun, ends: &self.ends, longest });
             }
             let id = self.sampler.sample(&row, &self.session.tokens)?;
             self.row = row;
@@ -166,7 +171,7 @@ impl<'a> Generation<'a> {
             }
             self.ids.push(id);
             self.statistics.tokens += 1;
-            if !self.ignore_end && self.is_end(id) {
+            if !self.ignore_end && self.ends.contains(&id) {
                 self.ended = Some(Ended::Stop);
                 continue;
             }
@@ -181,11 +186,22 @@ impl<'a> Generation<'a> {
     }
 }
 
-/// Most tokens to generate: what the caller and the program allow.
-fn limit(asked: Option<usize>, driver: Option<&Driver>, prompt: usize) -> usize {
-    let own = driver.and_then(|d| d.limit).unwrap_or(usize::MAX);
-    let total = driver.and_then(|d| d.total).map_or(usize::MAX, |total| total.saturating_sub(prompt));
-    asked.unwrap_or(usize::MAX).min(own).min(total)
+/// Most tokens to generate: what the caller asks for, else what the model is meant for, and what is possible; `None` where
+/// nothing limits them.
+pub(crate) fn limit(asked: Option<usize>, driver: Option<&Driver>, prompt: usize) -> Option<usize> {
+    let Some(driver) = driver else { return asked };
+    let new = |total: usize| total.saturating_sub(prompt);
+    let wanted = asked.or(driver.length.map(new));
+    [wanted, driver.limit, driver.total.map(new)].into_iter().flatten().min()
+}
+
+/// Ids that end a text: for the model, or for its program.
+pub(crate) fn ends(model: &Model) -> Vec<u32> {
+    let own = model.driver().map_or(&[][..], |d| d.stop.as_slice());
+    let mut ends = [model.end_ids(), own].concat();
+    ends.sort_unstable();
+    ends.dedup();
+    ends
 }
 
 impl Iterator for Generation<'_> {

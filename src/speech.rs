@@ -14,6 +14,7 @@ use tallow_executor::tokenizer::Tokenizer;
 use tallow_executor::{Device, ExecutorError, Program, Rows};
 use tallow_frontends::families::seq2seq::Speech;
 use tallow_frontends::program::Driver;
+use tallow_frontends::program::rules::Unfinished;
 use tallow_ir::verify::verify;
 use timestamps::{TimeRules, split};
 
@@ -313,7 +314,10 @@ impl Transcription {
         }
         read(&self.session.logits(&self.prompt, Rows::Last)?, &mut row)?;
         loop {
-            self.driver.forbid(&mut row, tokens.is_empty());
+            let text = [self.prompt.as_slice(), &tokens].concat();
+            let ends = self.session.model().end_ids();
+            let text = Unfinished { tokens: &text, begun: self.prompt.len(), ends, longest: None };
+            self.driver.rules.apply(&mut row, &text);
             if self.timestamps {
                 self.rules.restrict(&tokens, &mut row);
             }

@@ -117,8 +117,8 @@ fn whisper(case: &Case, module: &Arc<Module>) -> Result<String, String> {
             let mut last = logits[logits.len() - width..].to_vec();
             rows.extend(logits);
             let generated = tokens.len() - start.len();
-            let first = if generated == 0 { driver.suppress_first.as_slice() } else { &[] };
-            driver.suppress.iter().chain(first).for_each(|&id| last[id as usize] = f32::NEG_INFINITY);
+            let first = if generated == 0 { driver.rules.suppress_first.as_slice() } else { &[] };
+            driver.rules.suppress.iter().chain(first).for_each(|&id| last[id as usize] = f32::NEG_INFINITY);
             let best = (0..width).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap() as u32;
             if driver.stop.contains(&best) {
                 break;

@@ -251,6 +251,13 @@ impl SamplingOptions {
         self.seed
     }
 
+    /// Whether anything says how tokens are picked.
+    pub fn is_given(&self) -> bool {
+        let SamplingOptions { temperature, top_k, top_p, min_p, repetition_penalty, seed } = self;
+        let numbers = [temperature, top_p, min_p, repetition_penalty].into_iter().any(Option::is_some);
+        numbers || top_k.is_some() || seed.is_some()
+    }
+
     /// The model's sampling with what the command line overrides.
     pub fn over(&self, model: &Model) -> Result<SamplingParams> {
         let clock = || {

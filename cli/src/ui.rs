@@ -114,6 +114,11 @@ impl Ui {
         self.bar(total, what, "{prefix} {bar:30} {pos}/{len} {wide_msg}")
     }
 
+    /// A sign of life while something without parts goes on, drawn on a terminal only.
+    pub fn wait(&self, what: &str) -> ProgressBar {
+        self.bar(0, what, "{prefix} {spinner} {elapsed}")
+    }
+
     fn bar(&self, total: u64, what: &str, style: &str) -> ProgressBar {
         if self.quiet || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();

@@ -120,3 +120,44 @@ fn what_does_not_go_together_is_refused() {
     }
     assert!(tallow_with(folder.path(), &["run", "m", "--text", "-"], b"\n").stderr.contains("no text on stdin"));
 }
+
+/// A folder with the folder `m` in it: a model with rules for its texts, and a tokenizer as large as its vocabulary.
+fn summary() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("m");
+    std::fs::create_dir(&into).unwrap();
+    for file in ["config.json", "generation_config.json", "model.safetensors"] {
+        std::fs::copy(repository("goldens-seq2seq/bart-summary").join(file), into.join(file)).unwrap();
+    }
+    let tokenizer = std::fs::read(repository("tokenizers/unigram-t5/tokenizer.json")).unwrap();
+    let mut tokenizer: serde_json::Value = serde_json::from_slice(&tokenizer).unwrap();
+    tokenizer["model"]["vocab"].as_array_mut().unwrap().truncate(96);
+    tokenizer["added_tokens"].as_array_mut().unwrap().retain(|token| token["id"].as_u64().unwrap() < 96);
+    std::fs::write(into.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    dir
+}
+
+#[test]
+fn texts_are_searched_for_by_the_rules_of_the_model() {
+    let folder = summary();
+    let run = |more: &[&str]| tallow(folder.path(), &[&["run", "m", "a fox", "--json"], more].concat()).json();
+    let ids = |json: &serde_json::Value| -> Vec<u64> {
+        json["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect()
+    };
+    let searched = run(&[]);
+    assert_eq!(searched["beams"], 3);
+    assert!(run(&["--beams", "2"])["beams"] == 2 && searched["text"].is_string());
+    for json in [&searched, &run(&["--beams", "1"]), &run(&["--temperature", "0"])] {
+        let ids = ids(json);
+        // With the token that it begins with, at least 11 and at most 17; the first is forced, and no pair comes twice.
+        assert!((10..=16).contains(&ids.len()) && ids[0] == 0, "{ids:?}");
+        let pairs: std::collections::HashSet<&[u64]> = ids.windows(2).collect();
+        assert_eq!(pairs.len(), ids.len() - 1, "{ids:?}");
+    }
+    for how in [&["--beams", "1"][..], &[]] {
+        let short = ids(&run(&[&["--max-tokens", "4"], how].concat()));
+        assert_eq!((short.len(), short[3]), (4, 2), "the last token is forced: {short:?}");
+    }
+    let plain = tallow(folder.path(), &["run", "m", "a fox"]);
+    assert!(plain.stderr.contains("3 beams"), "{}", plain.stderr);
+}

@@ -265,12 +265,7 @@ fn penalized<'a>(
     row.clear();
     row.extend_from_slice(logits);
     if penalty != 1.0 {
-        // From the logits, so that a token seen twice is penalised once.
-        for &id in history {
-            if let (Some(value), Some(&logit)) = (row.get_mut(id as usize), logits.get(id as usize)) {
-                *value = if logit > 0.0 { logit / penalty } else { logit * penalty };
-            }
-        }
+        penalize(row, logits, penalty, history);
     }
     for &hole in &allowed.holes {
         if let Some(value) = row.get_mut(hole as usize) {
@@ -278,6 +273,15 @@ fn penalized<'a>(
         }
     }
     row
+}
+
+/// Makes tokens that occurred less likely: `row` is a copy of `logits`, so that a token seen twice is penalised once.
+pub fn penalize(row: &mut [f32], logits: &[f32], penalty: f32, history: &[u32]) {
+    for &id in history {
+        if let (Some(value), Some(&logit)) = (row.get_mut(id as usize), logits.get(id as usize)) {
+            *value = if logit > 0.0 { logit / penalty } else { logit * penalty };
+        }
+    }
 }
 
 /// Collects by id the rows of at least `least`; with `top_k` above 0, only that many of the highest.

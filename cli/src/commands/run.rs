@@ -48,7 +48,7 @@ pub struct Run {
     /// Text of a system message before the prompt.
     #[arg(long, conflicts_with = "raw", value_name = "TEXT")]
     system: Option<String>,
-    /// Most tokens to generate; by default 1024, or until the model ends.
+    /// Most tokens to generate; by default what the model is meant for, else 1024, or until the model ends.
     #[arg(long, short = 'n', value_name = "N")]
     max_tokens: Option<usize>,
     /// End before this text; may be given several times.
@@ -58,7 +58,7 @@ pub struct Run {
     #[arg(long)]
     ignore_end: bool,
     /// Keep this many continuations at once and print the likeliest text (beam search) instead of sampling; the prompt is
-    /// taken as it is.
+    /// taken as it is. By default as many as the model is meant for; 1 takes the likeliest token each time.
     #[arg(long, value_name = "N", conflicts_with_all = ["system", "stop", "ignore_end"])]
     beams: Option<usize>,
     /// Run the graph on this input instead of a prompt: NAME=FILE.npy, NAME=FILE.safetensors,
@@ -175,22 +175,43 @@ impl Run {
         }
         model.takes_text()?;
         let prompt = prompt.map_or_else(read_prompt, Ok)?;
-        if let Some(beams) = self.beams {
-            return self.run_search(&model, &prompt, beams);
+        if let Some(beams) = self.search(&model) {
+            return self.run_search(&model, &prompt, beams, ui);
         }
         self.run_text(&model, None, Some(&prompt), load, ui)
     }
 
+    /// The search that is asked for, or that the model is meant for where nothing else is.
+    fn search(&self, model: &Model) -> Option<BeamOptions> {
+        let own = model.driver().and_then(|driver| driver.beams);
+        let otherwise = self.sampling.is_given() || self.system.is_some() || !self.stop.is_empty() || self.ignore_end;
+        match self.beams {
+            Some(1) => None,
+            Some(beams) => Some(BeamOptions { beams, ..own.unwrap_or_default() }),
+            None => own.filter(|_| !otherwise),
+        }
+    }
+
     /// The likeliest text of a beam search.
-    fn run_search(&self, model: &Model, prompt: &str, beams: usize) -> Result<ExitCode> {
-        let options =
-            GenerateOptions { max_tokens: Some(self.max_tokens.unwrap_or(256)), ..GenerateOptions::default() };
-        let beams = BeamOptions { beams, ..BeamOptions::default() };
-        let (text, ids) = model.session()?.search(prompt, beams, &options)?;
+    fn run_search(&self, model: &Model, prompt: &str, beams: BeamOptions, ui: &Ui) -> Result<ExitCode> {
+        let options = GenerateOptions {
+            sampling: Some(self.sampling.over(model)?),
+            max_tokens: self.max_tokens,
+            ..GenerateOptions::default()
+        };
+        let started = Instant::now();
+        let shown = ui.wait(&format!("searching with {} beams", beams.beams));
+        let (text, ids) = ui::waiting(|| model.session()?.search(prompt, beams, &options))?;
+        shown.finish_and_clear();
+        let seconds = started.elapsed().as_secs_f64();
         match self.json {
-            true => println!("{}", serde_json::json!({ "text": text, "ids": ids, "beams": beams.beams })),
+            true => println!(
+                "{}",
+                serde_json::json!({ "text": text, "ids": ids, "beams": beams.beams, "seconds": seconds })
+            ),
             false => println!("{text}"),
         }
+        ui.note(format!("{} beams · {} · {seconds:.2} s", beams.beams, ui::count(ids.len(), "token")));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -206,7 +227,7 @@ impl Run {
         let sampling = self.sampling.over(model)?;
         let options = GenerateOptions {
             sampling: Some(sampling),
-            max_tokens: Some(self.max_tokens.unwrap_or(1024)),
+            max_tokens: self.max_tokens.or(model.driver().and_then(|d| d.length).is_none().then_some(1024)),
             stop: self.stop.clone(),
             raw: self.raw,
             ignore_end: self.ignore_end,

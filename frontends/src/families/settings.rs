@@ -2,6 +2,7 @@
 
 use super::FamilyError;
 use super::decoder::Activation;
+use super::seq2seq::GENERATION;
 use tallow_format::Section;
 
 /// No size in a config may be larger: products of three of them stay inside 64-bit integers in use.
@@ -30,11 +31,8 @@ const HARMLESS: &[&str] = &[
     "initializer_factor",
     "initializer_range",
     "is_encoder_decoder",
-    "length_penalty",
-    "max_length",
     "max_position_embeddings",
     "model_type",
-    "num_beams",
     // Read wherever a scaling compares lengths; without one it says nothing.
     "original_max_position_embeddings",
     "output_attentions",
@@ -243,14 +241,18 @@ impl<'a> Settings<'a> {
         Ok(self.section.i64s(key)?)
     }
 
+    /// A list of lists of integers; empty where it is missing.
+    pub fn rows(&self, key: &str) -> Result<Vec<Vec<i64>>, FamilyError> {
+        Ok(self.section.i64_rows(key)?.unwrap_or_default())
+    }
+
     /// A list of pairs of a position and a token id.
     pub fn pairs(&self, key: &str) -> Result<Vec<(i64, i64)>, FamilyError> {
-        let Some(rows) = self.section.i64_rows(key)? else { return Ok(Vec::new()) };
         let pair = |row: &Vec<i64>| match row.as_slice() {
             &[at, id] => Some((at, id)),
             _ => None,
         };
-        let pairs: Option<Vec<_>> = rows.iter().map(pair).collect();
+        let pairs: Option<Vec<_>> = self.rows(key)?.iter().map(pair).collect();
         pairs.ok_or_else(|| self.bad(key, "another list", "expected pairs of a position and a token id", "Correct it"))
     }
 
@@ -359,7 +361,7 @@ impl<'a> Settings<'a> {
         let mut keys = self.section.unread();
         keys.retain(|k| {
             let k = k.as_str();
-            !ignored.contains(&k) && !HARMLESS.contains(&k) && !self.is_neutral(k)
+            !ignored.contains(&k) && !HARMLESS.contains(&k) && !GENERATION.contains(&k) && !self.is_neutral(k)
         });
         keys.iter().map(|k| self.path(k)).collect()
     }

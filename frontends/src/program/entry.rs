@@ -7,6 +7,7 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::eval::{Evaluator, with_stack};
 use super::host::{HostNode, HostProgram, Leaf};
 use super::module::{Driver, ENCODER, MAIN, Module, Outcome, Start};
+use super::rules::Rules;
 use super::split;
 use super::value::{TriValue, Value};
 use crate::families::TensorShapes;
@@ -238,8 +239,8 @@ fn finish(
             Some(g) => (g.start, g.stop, g.limit, g.total),
             None => (Start::Prompt, Vec::new(), None, None),
         };
-        let (suppress, suppress_first) = (found.masks.always, found.masks.first);
-        driver = Some(Driver { start, sampling: found.how, suppress, suppress_first, stop, limit, total });
+        let rules = Rules { suppress: found.masks.always, suppress_first: found.masks.first, ..Rules::default() };
+        driver = Some(Driver { start, sampling: found.how, rules, beams: None, stop, limit, length: None, total });
         outcome = Outcome::Text;
     } else {
         let named = result_names(&e, function);

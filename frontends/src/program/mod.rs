@@ -32,6 +32,7 @@ pub mod host;
 pub mod module;
 pub mod reference;
 pub mod rs;
+pub mod rules;
 mod source;
 mod split;
 pub mod tri;

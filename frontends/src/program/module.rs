@@ -3,6 +3,7 @@
 use super::ast::{Language, Span, Tree};
 use super::build::Input;
 use super::host::HostProgram;
+use super::rules::{BeamOptions, Rules};
 use super::value::Value;
 use indexmap::IndexMap;
 use std::collections::{BTreeSet, HashMap};
@@ -91,28 +92,18 @@ pub struct Driver {
     pub start: Start,
     /// How a token is picked.
     pub sampling: Sampling,
-    /// Ids that are never taken.
-    pub suppress: Vec<u32>,
-    /// Ids that are never taken as the first token that is generated.
-    pub suppress_first: Vec<u32>,
+    /// What the text may hold.
+    pub rules: Rules,
+    /// The search for the likeliest text, where the model is meant for one.
+    pub beams: Option<BeamOptions>,
     /// Ids that end it, beside those of the config; they are not part of the result.
     pub stop: Vec<u32>,
     /// Most tokens that are generated.
     pub limit: Option<usize>,
-    /// Most tokens in all, those that it begins with included.
+    /// Most tokens in all where nobody asks for a number, those that it begins with included.
+    pub length: Option<usize>,
+    /// Most tokens in all that are possible, those that it begins with included.
     pub total: Option<usize>,
-}
-
-impl Driver {
-    /// Takes the logits of ids away that are never taken; `first` for the first token that is generated.
-    pub fn forbid(&self, logits: &mut [f32], first: bool) {
-        let at_first = if first { self.suppress_first.as_slice() } else { &[] };
-        for &id in self.suppress.iter().chain(at_first) {
-            if let Some(logit) = logits.get_mut(id as usize) {
-                *logit = f32::NEG_INFINITY;
-            }
-        }
-    }
 }
 
 /// What `forward` gives.

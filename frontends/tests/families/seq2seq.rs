@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use tallow_format::Config;
 use tallow_frontends::families::{self, Family, FamilyError};
 use tallow_frontends::program::module::Start;
+use tallow_frontends::program::rules::{BeamOptions, EarlyStopping, Rules};
 use tallow_ir::Op;
 
 fn config(model_type: &str, settings: &str) -> Config {
@@ -78,7 +79,27 @@ fn tensors_that_say_nothing_are_passed_over_and_others_are_told() {
 fn bart_begins_with_the_tokens_that_are_forced() {
     let start = |settings: &str| built(&config("bart", &format!("{BART}{settings}"))).driver.unwrap().start;
     assert_eq!(start(""), Start::Ids(vec![2]));
-    assert_eq!(start("decoder_start_token_id = 5\nforced_bos_token_id = 0"), Start::Ids(vec![5, 0]));
+    assert_eq!(start("decoder_start_token_id = 5\nforced_bos_token_id = 0"), Start::Ids(vec![5]));
+    let driver = |settings: &str| built(&config("bart", &format!("{BART}{settings}"))).driver.unwrap();
+    let plain = driver("");
+    assert_eq!((plain.rules, plain.beams, plain.length, plain.total), (Rules::default(), None, None, Some(6)));
+    let ruled = driver(
+        "forced_bos_token_id = 0\nforced_eos_token_id = 2\nno_repeat_ngram_size = 3\nmin_length = 4\nmax_length = 5\nbad_words_ids = [[7], [8, 9]]\nnum_beams = 2\nlength_penalty = 0.5\nearly_stopping = true\nsuppress_tokens = [3]\n",
+    );
+    let rules = Rules {
+        first: Some(0),
+        last: Some(2),
+        no_repeat: 3,
+        least: 4,
+        banned: vec![vec![7], vec![8, 9]],
+        suppress: vec![3],
+        ..Rules::default()
+    };
+    assert_eq!((ruled.rules, ruled.length), (rules, Some(5)));
+    let early = |settings: &str| driver(&format!("num_beams = 2\n{settings}")).beams.unwrap().early_stopping;
+    assert_eq!(ruled.beams, Some(BeamOptions { beams: 2, length_penalty: 0.5, early_stopping: EarlyStopping::Full }));
+    assert_eq!(early(""), EarlyStopping::Likely);
+    assert_eq!(early("early_stopping = \"never\""), EarlyStopping::Never);
     let positions = |t: &str, settings: &str| {
         let config = config(t, &format!("{BART}{settings}"));
         let found = shapes(&config, &[]);
@@ -103,6 +124,10 @@ fn what_is_wrong_or_not_read_is_named() {
         ("mbart", BART.to_owned(), ["decoder_start_token_id", "nothing"]),
         ("marian", format!("{BART}share_encoder_decoder_embeddings = false"), ["share_encoder_decoder", "not built"]),
         ("m2m_100", BART.replace("d_model = 8", "d_model = 7").replace("heads = 2", "heads = 1"), ["d_model", "even"]),
+        ("bart", format!("{BART}early_stopping = \"soon\""), ["early_stopping", "soon"]),
+        ("bart", format!("{BART}early_stopping = 3"), ["early_stopping", "3"]),
+        ("bart", format!("{BART}num_beams = 1000"), ["num_beams", "256"]),
+        ("bart", format!("{BART}bad_words_ids = [3]"), ["bad_words_ids", "lists of integers"]),
         ("bart", format!("{BART}decoder_start_token_id = -1"), ["decoder_start_token_id", "-1"]),
     ] {
         let error = refused(model_type, &settings);

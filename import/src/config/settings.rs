@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use tallow_frontends::families::MOST_LAYERS;
+use tallow_frontends::families::seq2seq::GENERATION;
 
 use super::defaults::{Missing, TypeSpec};
 use super::{rope, windows};
@@ -153,23 +154,8 @@ pub fn architecture(
 }
 
 /// Of the settings that mostly say nothing about the mathematics, those that a family or a program reads.
-const READ: &[&str] = &[
-    "architectures",
-    "begin_suppress_tokens",
-    "bos_token_id",
-    "decoder_start_token_id",
-    "eos_token_id",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "is_decoder",
-    "length_penalty",
-    "max_length",
-    "num_beams",
-    "pad_token_id",
-    "problem_type",
-    "suppress_tokens",
-    "top_k",
-];
+const READ: &[&str] =
+    &["architectures", "bos_token_id", "eos_token_id", "is_decoder", "pad_token_id", "problem_type", "top_k"];
 
 /// The table of a type whose settings are taken over as they are, less what says nothing. `ignore` names settings to drop.
 pub fn taken_over(spec: &'static TypeSpec, table: &Map<String, Value>, ignore: &[String]) -> Architecture {
@@ -179,7 +165,8 @@ pub fn taken_over(spec: &'static TypeSpec, table: &Map<String, Value>, ignore: &
             warnings.push(left_out(key, &value));
         }
     }
-    table.retain(|key, _| key == "labels" || READ.contains(&key.as_str()) || !is_harmless(key));
+    let is_read = |key: &str| READ.contains(&key) || GENERATION.contains(&key);
+    table.retain(|key, _| key == "labels" || is_read(key) || !is_harmless(key));
     Architecture { model_type: spec.name, table, warnings }
 }
 

@@ -5,6 +5,7 @@
 //! is written as what it means, others are left out.
 
 use serde_json::{Map, Value};
+use tallow_frontends::families::seq2seq::GENERATION;
 
 /// Keys of the root that say nothing about the computation.
 const IDLE: &[&str] = &[
@@ -20,9 +21,11 @@ const IDLE: &[&str] = &[
     "use_cache",
 ];
 
-/// Settings of generation that programs and families read.
-const GENERATION: &[&str] =
-    &["begin_suppress_tokens", "decoder_start_token_id", "forced_decoder_ids", "suppress_tokens"];
+/// Of the settings of generation, those that any program may read.
+const TOKENS: &[&str] = &["begin_suppress_tokens", "decoder_start_token_id", "forced_decoder_ids", "suppress_tokens"];
+
+/// Types that search for a text.
+const SEARCHES: &[&str] = &["bart", "m2m_100", "marian", "mbart", "mt5", "t5", "whisper"];
 
 /// Those of speech beside them.
 const SPEECH: &[&str] = &[
@@ -33,10 +36,8 @@ const SPEECH: &[&str] = &[
     "language",
     "logprob_threshold",
     "max_initial_timestamp_index",
-    "max_length",
     "no_speech_threshold",
     "no_timestamps_token_id",
-    "num_beams",
     "return_timestamps",
     "task",
     "task_to_id",
@@ -60,8 +61,14 @@ pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<
             out.insert(tower.to_owned(), Value::Object(table));
         }
     }
-    let hears = root.get("model_type").and_then(Value::as_str) == Some("whisper");
-    for &key in GENERATION.iter().chain(SPEECH.iter().filter(|_| hears)) {
+    let model_type = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
+    let (searches, hears) = (SEARCHES.contains(&model_type), model_type == "whisper");
+    if searches && !generation.is_empty() {
+        // A folder with settings of generation says there all that is not usual.
+        out.retain(|key, _| !GENERATION.contains(&key.as_str()) || TOKENS.contains(&key.as_str()));
+    }
+    let keys = if searches { GENERATION } else { TOKENS };
+    for &key in keys.iter().chain(SPEECH.iter().filter(|_| hears)) {
         if let Some(value) = generation.get(key).filter(|v| !v.is_null()) {
             out.insert(key.to_owned(), value.clone());
         }
@@ -152,8 +159,8 @@ mod tests {
         let forced = json!([[1, -1], [2, 9]]);
         assert_eq!(
             of("whisper"),
-            json!({"forced_decoder_ids": forced, "max_length": 448, "lang_to_id": {"<|en|>": 3}, "no_timestamps_token_id": 12})
+            json!({"forced_decoder_ids": forced, "lang_to_id": {"<|en|>": 3}, "no_timestamps_token_id": 12})
         );
-        assert_eq!(of("bart"), json!({"forced_decoder_ids": forced, "max_length": 448}));
+        assert_eq!(of("bart"), json!({"forced_decoder_ids": forced}));
     }
 }

@@ -44,15 +44,6 @@ pub const IGNORED: &[&str] = &[
     "directionality",
     "dropout",
     "embedding_dropout",
-    // Of generation, which old files spell out for every type.
-    "begin_suppress_tokens",
-    "decoder_start_token_id",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "length_penalty",
-    "max_length",
-    "num_beams",
-    "suppress_tokens",
     "top_k",
     "initializer_cutoff_factor",
     // ModernBERT's files have it beside `norm_eps`, which counts.

@@ -3,26 +3,30 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `generation` | how a text is generated, from the settings |
 //! | [`speech`] | what hearing needs beside the graphs |
 //! | `stack` | the layers of either side |
 //! | `text` | from ids to the residual stream |
 //! | [`t5`], [`bart`], [`whisper`] | a reader for each type |
 
 pub mod bart;
+mod generation;
 pub mod speech;
 mod stack;
 pub mod t5;
 mod text;
 pub mod whisper;
 
+pub use generation::GENERATION;
 pub use speech::Speech;
 pub use stack::{AttentionNames, Relative, Stack, StackNames, StackNorm};
 pub use text::{Positions, TextIn};
 
+use super::Build;
 use super::decoder::scaled;
 use super::parts::Parts;
-use super::{Build, FamilyError, Settings};
-use crate::program::module::{Driver, Sampling, Start};
+use crate::program::module::Driver;
+use generation::driver;
 use tallow_ir::{Dim, IrError, Op, SEQUENCE, Shape, TensorType, Value};
 
 /// Rows that the encoder gives.
@@ -97,32 +101,4 @@ fn logits(parts: &mut Parts<'_>, h: Value, head: &Output, vocab: u32, hidden: u3
     }
     parts.graph.name(logits, "logits");
     parts.graph.output("logits", logits)
-}
-
-/// A generation that begins with `decoder_start_token_id`, and `forced_bos_token_id` where that is set.
-fn driver(s: &Settings<'_>, start: Option<u32>, total: Option<u32>) -> Result<Driver, FamilyError> {
-    let Some(first) = s.token_id("decoder_start_token_id")?.or(start) else {
-        return Err(s.bad(
-            "decoder_start_token_id",
-            "nothing",
-            "the decoder begins with it, and this type has no default",
-            "Add it",
-        ));
-    };
-    // It ends a text at its limit, where ours ends by itself.
-    s.token_id("forced_eos_token_id")?;
-    let ids = [Some(first), s.token_id("forced_bos_token_id")?].into_iter().flatten().collect();
-    let suppress = |key: &str| -> Result<Vec<u32>, FamilyError> {
-        let list = s.integers(key)?.unwrap_or_default();
-        Ok(list.into_iter().filter_map(|n| u32::try_from(n).ok()).collect())
-    };
-    Ok(Driver {
-        start: Start::Ids(ids),
-        sampling: Sampling::greedy(),
-        suppress: suppress("suppress_tokens")?,
-        suppress_first: suppress("begin_suppress_tokens")?,
-        stop: Vec::new(),
-        limit: None,
-        total: total.map(|n| n as usize),
-    })
 }
