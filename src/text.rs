@@ -9,11 +9,13 @@ pub(crate) use heads::Labels;
 pub use heads::{Filling, Label, Tag};
 
 use crate::model::tensor;
+use crate::picture::no_picture;
 use crate::{Error, Model, Result, Session, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
 use tallow_executor::tokenizer::{Encoding, Tokenizer, TokenizerError};
 use tallow_executor::{ExecutorError, Rows};
+use tallow_frontends::families::vision::{IMAGE_EMBEDS, TEXT_EMBEDS};
 use tallow_ir::Graph;
 
 /// What a graph makes of texts.
@@ -45,7 +47,7 @@ impl TextTask {
         graph.input_named(IDS)?;
         let texts = graph.ty(graph.input_named(STARTS)?).shape.dims().first()?;
         let Some(logits) = graph.output_named(LOGITS) else {
-            return graph.output_named(EMBEDDING).map(|_| TextTask::Embed);
+            return embedding(graph).map(|_| TextTask::Embed);
         };
         let dims = graph.ty(logits).shape.dims();
         let columns = dims.last()?.as_const().and_then(|n| usize::try_from(n).ok());
@@ -61,7 +63,13 @@ const IDS: &str = "input_ids";
 const STARTS: &str = "starts";
 const TYPES: &str = "token_type_ids";
 const LOGITS: &str = "logits";
-const EMBEDDING: &str = "embedding";
+/// Outputs that may be the vector of a text, the first that there is.
+const EMBEDDINGS: [&str; 3] = ["embedding", TEXT_EMBEDS, "pooler_output"];
+
+/// The output that is the vector of a text.
+fn embedding(graph: &Graph) -> Option<&'static str> {
+    EMBEDDINGS.into_iter().find(|name| graph.output_named(name).is_some())
+}
 
 /// A text that was too long for the model and has been cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +97,8 @@ pub struct Encoder {
     /// About so many tokens run in a call.
     batch: usize,
     takes_types: bool,
+    /// The vectors of pictures that a call takes beside texts.
+    pictures: Option<Tensor>,
     cut: Vec<CutText>,
     tokens: usize,
 }
@@ -192,6 +202,7 @@ impl Encoder {
             limit,
             batch: BATCH.min(context.unwrap_or(BATCH)),
             takes_types,
+            pictures: no_picture(&model)?,
             cut: Vec::new(),
             tokens: 0,
             model,
@@ -201,6 +212,37 @@ impl Encoder {
     /// Runs about so many tokens a call; a longer text runs alone.
     pub fn set_batch(&mut self, tokens: usize) {
         self.batch = tokens.max(1);
+    }
+
+    /// The model.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The rows of an output for texts beside the vectors of pictures, in one call of at most so many tokens.
+    pub(crate) fn beside(
+        &mut self,
+        pictures: Tensor,
+        texts: &[&str],
+        most: usize,
+        output: &str,
+    ) -> Result<Vec<Vec<f32>>> {
+        let (batch, own) = (std::mem::replace(&mut self.batch, most), self.pictures.replace(pictures));
+        let (mut rows, mut calls) = (Vec::new(), 0);
+        let done = self.run(&single(texts), output, &mut |_, _, found| {
+            (rows, calls) = (found, calls + 1);
+            Ok(())
+        });
+        (self.batch, self.pictures) = (batch, own);
+        done?;
+        match calls {
+            1 => Ok(rows),
+            _ => Err(Error::Usage(format!(
+                "{}: {} texts have more than {most} tokens together; compare fewer at once",
+                self.model.file().label(),
+                texts.len()
+            ))),
+        }
     }
 
     /// What the graph makes of texts.
@@ -226,8 +268,9 @@ impl Encoder {
     /// As [`Model::embed`].
     pub fn embed(&mut self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         self.wants(TextTask::Embed)?;
+        let output = embedding(self.model.graph().graph()).unwrap_or(EMBEDDINGS[0]);
         let mut vectors = Vec::with_capacity(texts.len());
-        self.run(&single(texts), EMBEDDING, &mut |_, _, rows| {
+        self.run(&single(texts), output, &mut |_, _, rows| {
             vectors.extend(rows);
             Ok(())
         })?;
@@ -365,6 +408,7 @@ impl Encoder {
         if self.takes_types {
             give(TYPES, &batch.types)?;
         }
+        inputs.extend(self.pictures.iter().map(|vectors| (IMAGE_EMBEDS.to_owned(), vectors.clone())));
         let outputs = self.session.run(&inputs, Rows::All)?;
         let missing = || ExecutorError::Input { name: output.to_owned(), cause: "is no output of this graph".into() };
         let (_, rows) = outputs.into_iter().find(|(name, _)| name == output).ok_or_else(missing)?;
@@ -379,7 +423,12 @@ fn single<'a>(texts: &[&'a str]) -> Vec<Input<'a>> {
 /// The most tokens for which the model has positions.
 fn positions(model: &Model) -> Result<Option<usize>> {
     let config = model.file().config();
-    let rows = config.architecture().usize("max_position_embeddings")?;
+    let usual = match config.model_type() {
+        "clip" | "clip_text_model" => Some(77),
+        "siglip" | "siglip_text_model" => Some(64),
+        _ => None,
+    };
+    let rows = config.architecture().usize("max_position_embeddings")?.or(usual);
     // Their first token has the position behind that of padding.
     let skipped = match config.model_type() {
         "roberta" | "xlm-roberta" | "camembert" => config.pad_id()?.unwrap_or(1) as usize + 1,

@@ -179,7 +179,12 @@ pub fn taken_over(spec: &'static TypeSpec, table: &Map<String, Value>, ignore: &
             warnings.push(left_out(key, &value));
         }
     }
-    table.retain(|key, _| key == "labels" || READ.contains(&key.as_str()) || !is_harmless(key));
+    let says = |key: &str| key == "labels" || READ.contains(&key) || !is_harmless(key);
+    table.retain(|key, _| says(key));
+    // Old files spell out all settings of generation for a tower of pictures too.
+    if let Some(Value::Object(tower)) = table.get_mut("vision") {
+        tower.retain(|key, _| says(key));
+    }
     Architecture { model_type: spec.name, table, warnings }
 }
 
