@@ -68,13 +68,14 @@ NET = dict(depths=[1, 2], hidden_sizes=[12, 20])
 
 
 def case(model, config, settings, *, size=None, without=None, bare=(), processor=None, tokenizer=None,
-         lengths=(), end=None, vision=None, text=None, extra=None, drop=()):
+         lengths=(), end=None, vision=None, text=None, extra=None, drop=(), twin=None):
     """One golden of the class `model` with its class of config. `size`: height and width of the pixels; `without`: keys
     that, put in place of the saved ones, must change the outputs (`vision.x` inside the picture tower); `bare`: keys to
     take out of the saved config, to prove what their absence means; `lengths`: of texts; `end`: the id that stands at
-    their end; `vision`, `text`: settings of towers; `drop`: keys to take out of the saved processor."""
+    their end; `vision`, `text`: settings of towers; `drop`: keys to take out of the saved processor; `twin`:
+    (folder, function of the config), the same outputs from another config."""
     return dict(model=model, config=config, settings=settings, size=size, without=without, bare=bare, extra=extra or {},
-                processor=processor, tokenizer=tokenizer, lengths=lengths, end=end, vision=vision, text=text, drop=drop)
+                processor=processor, tokenizer=tokenizer, lengths=lengths, end=end, vision=vision, text=text, drop=drop, twin=twin)
 
 
 def square(side):
@@ -83,6 +84,30 @@ def square(side):
 
 def labels(**settings):
     return dict(settings, id2label=LABELS, label2id={name: number for number, name in LABELS.items()})
+
+
+def older_settings(config):
+    """As the first files of clip write their config: every setting of every class, and tables that say them again."""
+    common = {
+        "_name_or_path": "", "add_cross_attention": False, "architectures": None, "bad_words_ids": None,
+        "chunk_size_feed_forward": 0, "cross_attention_hidden_size": None, "decoder_start_token_id": None,
+        "diversity_penalty": 0.0, "do_sample": False, "dropout": 0.0, "early_stopping": False,
+        "encoder_no_repeat_ngram_size": 0, "exponential_decay_length_penalty": None, "finetuning_task": None,
+        "forced_bos_token_id": None, "forced_eos_token_id": None, "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+        "is_decoder": False, "is_encoder_decoder": False, "label2id": {"LABEL_0": 0, "LABEL_1": 1}, "length_penalty": 1.0,
+        "max_length": 20, "min_length": 0, "no_repeat_ngram_size": 0, "num_beam_groups": 1, "num_beams": 1,
+        "num_return_sequences": 1, "output_attentions": False, "output_hidden_states": False, "output_scores": False,
+        "prefix": None, "problem_type": None, "pruned_heads": {}, "remove_invalid_values": False,
+        "repetition_penalty": 1.0, "return_dict": True, "return_dict_in_generate": False, "sep_token_id": None,
+        "task_specific_params": None, "temperature": 1.0, "tie_encoder_decoder": False, "tie_word_embeddings": True,
+        "tokenizer_class": None, "top_k": 50, "top_p": 1.0, "torch_dtype": None, "torchscript": False,
+        "transformers_version": "4.21.3", "typical_p": 1.0, "use_bfloat16": False,
+    }
+    vision = {**common, **config["vision_config"], "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    text = {**common, **config["text_config"]}
+    # Beside the table that counts one that says less, and something wrong.
+    replaced = {"hidden_size": 64, "num_hidden_layers": 1, "model_type": "clip_vision_model"}
+    return {**config, "text_config": text, "text_config_dict": None, "vision_config": replaced, "vision_config_dict": vision}
 
 
 CASES = {
@@ -125,7 +150,8 @@ CASES = {
         drop=("do_center_crop", "image_mean", "image_std", "resample"), without={"vision.hidden_act": "gelu"}),
     "clip-old": case(
         "CLIPModel", "CLIPConfig", dict(projection_dim=12), vision={**PAIR_VISION, "patch_size": 6},
-        text={**PAIR_TEXT, "eos_token_id": 2}, lengths=(7, 12), end=95, without=dict(eos_token_id=94)),
+        text={**PAIR_TEXT, "eos_token_id": 2}, lengths=(7, 12), end=95, without=dict(eos_token_id=94),
+        twin=("clip-older", older_settings)),
     "clip-labels": case(
         "CLIPForImageClassification", "CLIPConfig", labels(projection_dim=12), vision=PAIR_VISION, text=PAIR_TEXT),
     "clip_vision_model-plain": case("CLIPVisionModel", "CLIPVisionConfig", PAIR_VISION, without=dict(hidden_act="gelu")),
@@ -368,6 +394,13 @@ def make(name, spec, out):
     size = goldens.store(folder, {key: value.contiguous().clone() for key, value in tensors.items()})
     assert size < 150_000, f"{name}: {size} bytes"
     print(f"{name}: {size} bytes, {', '.join(wanted)}{note}", flush=True)
+    if spec["twin"]:
+        twin = out / spec["twin"][0]
+        shutil.rmtree(twin, ignore_errors=True)
+        shutil.copytree(folder, twin)
+        goldens.write(twin, spec["twin"][1](goldens.read(folder)))
+        agree(twin.name, outputs(load(twin, spec), spec, pixels, texts), wanted, 0.0)
+        print(f"{twin.name}: the same outputs", flush=True)
 
 
 def main():

@@ -46,6 +46,13 @@ pub const IGNORED: &[&str] = &[
     "_out_indices",
     "apply_layernorm",
     "attention_probs_dropout_prob",
+    // Of generation, which old files spell out for every tower.
+    "begin_suppress_tokens",
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "suppress_tokens",
+    "top_k",
     "drop_path_rate",
     // Of pictures whose patches are to be guessed.
     "encoder_stride",
