@@ -166,8 +166,8 @@ CASES = {
     # siglip
     "siglip-pair": case(
         "SiglipModel", "SiglipConfig", {}, vision=PAIR_VISION,
-        text={**PAIR_TEXT, "vocab_size": 560, "projection_size": 18, "pad_token_id": 1}, tokenizer="unigram_t5",
-        lengths=(9, 3, 20), end=1, processor=("SiglipImageProcessor", dict(size=square(24))),
+        text={**PAIR_TEXT, "vocab_size": 230, "max_position_embeddings": 30, "projection_size": 18, "pad_token_id": 1},
+        tokenizer="unigram_siglip", lengths=(9, 3, 20), end=1, processor=("SiglipImageProcessor", dict(size=square(24))),
         without={"vision.hidden_act": "relu"}),
     "siglip-labels": case("SiglipForImageClassification", "SiglipConfig", labels(), vision=PAIR_VISION, text={
         **PAIR_TEXT, "hidden_size": 18, "num_attention_heads": 3}),

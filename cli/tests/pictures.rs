@@ -72,7 +72,7 @@ fn texts_of_a_pair_are_cut_and_its_inputs_can_be_given() {
     let dir = folder("siglip-pair");
     let run = |more: &[&str]| tallow(dir.path(), &[&["run", "m"], more].concat());
     let ran = run(&["--image", "a.png", "--text", "a fox", &"dog ".repeat(40)]);
-    assert!(ran.stderr.contains("text 2 is longer than 20 tokens"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("text 2 is longer than 30 tokens"), "{}", ran.stderr);
     ran.fine();
     let pixels = golden("siglip-pair").join("golden.safetensors");
     let input = format!("pixel_values={}", pixels.display());

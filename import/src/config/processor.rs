@@ -179,6 +179,19 @@ mod tests {
     }
 
     #[test]
+    fn settings_inside_a_file_for_several_inputs_come_first_and_classes_fill_them_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, config: Value| std::fs::write(folder.path().join(name), config.to_string()).unwrap();
+        let size = |model_type: &str| read(folder.path(), model_type).unwrap().unwrap()["size"].clone();
+        write("preprocessor_config.json", json!({"size": 8, "image_mean": null}));
+        assert_eq!(size("vit"), json!([8, 8]));
+        write("processor_config.json", json!({"processor_class": "X"}));
+        assert_eq!(size("vit"), json!([8, 8]));
+        write("processor_config.json", json!({"image_processor": {"image_processor_type": "SiglipImageProcessor"}}));
+        assert_eq!(size("vit"), json!([224, 224]));
+    }
+
+    #[test]
     fn what_is_not_read_is_named() {
         for (config, key) in [
             (json!({"do_rescale": true, "size": {"longest_edge": 8}}), "size"),
