@@ -21,7 +21,9 @@ byte fallback and tokens for the unknown occur.
 
 import argparse
 import json
+import re
 import shutil
+import string
 import tempfile
 from pathlib import Path
 
@@ -164,6 +166,18 @@ def unigram_t5(folder):
     return tokenizer, {"pad_token": "<pad>", "eos_token": "</s>"}
 
 
+def unigram_siglip(folder):
+    """siglip: lower case, no punctuation of ASCII, a space before text, A </s>; the end fills up, too."""
+    normalizer = normalizers.Sequence([
+        normalizers.Lowercase(), normalizers.Replace(Regex("[" + re.escape(string.punctuation) + "]"), ""),
+        normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
+    state = unigram(["<unk>", "</s>"], normalizer, pre_tokenizers.Metaspace(), 220, False)
+    tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer, {"pad_token": "</s>", "eos_token": "</s>", "unk_token": "<unk>", "model_max_length": 64}
+
+
 def bpe_roberta(folder):
     """roberta: bytes, a space before text, two </s> between two texts."""
     tokenizer = Tokenizer(models.BPE())
@@ -218,6 +232,7 @@ CASES = {
     "wordpiece-cased": wordpiece_cased,
     "wordpiece-vocab-txt": wordpiece_vocab_txt,
     "unigram-xlmr": unigram_xlmr,
+    "unigram-siglip": unigram_siglip,
     "unigram-t5": unigram_t5,
     "bpe-roberta": bpe_roberta,
     "bpe-first": bpe_first,

@@ -189,6 +189,11 @@ impl Model {
         self.inner.once.as_ref().map(|program| program.plan())
     }
 
+    /// Whether an input of this name belongs to the graph that runs once, in a model that generates no text from it.
+    pub fn takes_once(&self, input: &str) -> bool {
+        self.driver().is_none() && self.once().is_some_and(|plan| plan.inputs.iter().any(|i| i.name == input))
+    }
+
     /// The program of that graph.
     pub(crate) fn once_program(&self) -> Option<&Arc<Program>> {
         self.inner.once.as_ref()

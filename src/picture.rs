@@ -1,6 +1,9 @@
 //! Pictures in files, and as the input of a model.
 
+mod compare;
 mod resize;
+
+pub(crate) use compare::no_picture;
 
 use crate::text::Labels;
 use crate::{Error, Model, Rows, Tensor};
@@ -10,6 +13,7 @@ use std::path::Path;
 use tallow_executor::Device;
 use tallow_format::{Config, Section};
 use tallow_frontends::families::PROCESSOR;
+use tallow_frontends::families::vision::IMAGE_EMBEDS;
 use tallow_ir::{DType, Dim};
 
 type Result<T> = crate::Result<T>;
@@ -246,25 +250,32 @@ impl Model {
         Ok((name, pixels))
     }
 
-    /// What the model says of a picture.
-    ///
-    /// # Errors
-    /// As [`Model::picture`]; a model that gives neither one row of numbers nor needs nothing else beside the picture.
-    pub fn see(&self, picture: &Picture) -> Result<Seen> {
-        let input = self.picture(picture)?;
+    /// What the part that takes a picture gives for it.
+    fn outputs_for(&self, input: (String, Tensor)) -> Result<Vec<(String, Tensor)>> {
         let mut session = self.session()?;
-        let outputs = match self.compiled() {
+        if self.takes_once(&input.0) {
+            return session.once(&[input]);
+        }
+        Ok(match self.compiled() {
             Some(_) => match session.answer(&[input])? {
                 crate::compiled::Answer::Tensors(outputs) => outputs,
                 crate::compiled::Answer::Value(_) => Vec::new(),
             },
             None => session.run(&[input], Rows::All)?,
-        };
+        })
+    }
+
+    /// What the model says of a picture: its labels, or the vector that stands for it.
+    ///
+    /// # Errors
+    /// As [`Model::picture`]; a model that gives neither one row of numbers nor needs nothing else beside the picture.
+    pub fn see(&self, picture: &Picture) -> Result<Seen> {
+        let outputs = self.outputs_for(self.picture(picture)?)?;
         let row = |tensor: &Tensor| match tensor.dims() {
             [_] | [1, _] => Some(tensor.clone()),
             _ => None,
         };
-        let named = outputs.iter().find(|(name, _)| name == "logits");
+        let named = ["logits", IMAGE_EMBEDS].iter().find_map(|name| outputs.iter().find(|(n, _)| n == name));
         let found = named.or_else(|| outputs.iter().find(|(_, t)| row(t).is_some())).and_then(|(_, t)| row(t));
         let Some(row) = found else {
             return Err(Error::Usage(format!(

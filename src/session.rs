@@ -75,16 +75,24 @@ impl Session {
         self.tokens.clear();
     }
 
+    /// The results of what runs once before a text, as a tower for pictures does, from its inputs; nothing is kept.
+    ///
+    /// # Errors
+    /// A model without such a part; inputs that do not fit.
+    pub fn once(&self, inputs: &[(String, Tensor)]) -> Result<Vec<(String, Tensor)>> {
+        let Some(once) = self.model.once_program().cloned() else {
+            return Err(Error::Usage(format!("{}: takes a prompt and no other inputs", self.model.file().label())));
+        };
+        Ok(tallow_executor::Session::new(once).run(inputs, Rows::All)?)
+    }
+
     /// Computes what a program computes once before a text, as an encoder of sound does, from its inputs; what was
     /// generated before is forgotten.
     ///
     /// # Errors
     /// A model without such a part; inputs that do not fit.
     pub fn begin(&mut self, inputs: &[(String, Tensor)]) -> Result<()> {
-        let Some(once) = self.model.once_program().cloned() else {
-            return Err(Error::Usage(format!("{}: takes a prompt and no other inputs", self.model.file().label())));
-        };
-        let made = tallow_executor::Session::new(once).run(inputs, Rows::All)?;
+        let made = self.once(inputs)?;
         self.inner.set_fixed(made);
         self.tokens.clear();
         self.begun = true;

@@ -3,17 +3,20 @@
 //! Such a graph takes `input_ids` of several texts one after another and `starts`, the place of the first token of each. So
 //! texts of different lengths share a call without padding, and each gives what it gives alone.
 
+mod calls;
 mod heads;
 
 pub(crate) use heads::Labels;
 pub use heads::{Filling, Label, Tag};
 
 use crate::model::tensor;
+use crate::picture::no_picture;
 use crate::{Error, Model, Result, Session, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
 use tallow_executor::tokenizer::{Encoding, Tokenizer, TokenizerError};
 use tallow_executor::{ExecutorError, Rows};
+use tallow_frontends::families::vision::{IMAGE_EMBEDS, TEXT_EMBEDS};
 use tallow_ir::Graph;
 
 /// What a graph makes of texts.
@@ -45,7 +48,7 @@ impl TextTask {
         graph.input_named(IDS)?;
         let texts = graph.ty(graph.input_named(STARTS)?).shape.dims().first()?;
         let Some(logits) = graph.output_named(LOGITS) else {
-            return graph.output_named(EMBEDDING).map(|_| TextTask::Embed);
+            return embedding(graph).map(|_| TextTask::Embed);
         };
         let dims = graph.ty(logits).shape.dims();
         let columns = dims.last()?.as_const().and_then(|n| usize::try_from(n).ok());
@@ -61,7 +64,13 @@ const IDS: &str = "input_ids";
 const STARTS: &str = "starts";
 const TYPES: &str = "token_type_ids";
 const LOGITS: &str = "logits";
-const EMBEDDING: &str = "embedding";
+/// Outputs that may be the vector of a text, the first that there is.
+const EMBEDDINGS: [&str; 3] = ["embedding", TEXT_EMBEDS, "pooler_output"];
+
+/// The output that is the vector of a text.
+fn embedding(graph: &Graph) -> Option<&'static str> {
+    EMBEDDINGS.into_iter().find(|name| graph.output_named(name).is_some())
+}
 
 /// A text that was too long for the model and has been cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +98,8 @@ pub struct Encoder {
     /// About so many tokens run in a call.
     batch: usize,
     takes_types: bool,
+    /// The vectors of pictures that a call takes beside texts.
+    pictures: Option<Tensor>,
     cut: Vec<CutText>,
     tokens: usize,
 }
@@ -120,58 +131,6 @@ impl Batch {
     }
 }
 
-impl Model {
-    /// What the graph makes of texts; `None` where it does not take whole texts, several a call.
-    pub fn text_task(&self) -> Option<TextTask> {
-        let graph = self.graph().graph();
-        graph.input_named(STARTS)?;
-        let rows = self.file().config().architecture().usize("vocab_size").ok().flatten();
-        let rows = rows.or_else(|| self.tokenizer().ok().map(|t| t.vocab_len()));
-        TextTask::of(graph, rows)
-    }
-
-    /// Runs texts, many times; it says which ones were cut.
-    ///
-    /// # Errors
-    /// A graph that takes no whole texts; a model without tokenizer.
-    pub fn encoder(&self) -> Result<Encoder> {
-        Encoder::new(self.clone())
-    }
-
-    /// The vector of each text, pooled and normalised as the config says. A text that is too long is cut
-    /// ([`Encoder::cut`] tells).
-    ///
-    /// # Errors
-    /// A model that gives no vectors of texts.
-    pub fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        self.encoder()?.embed(texts)
-    }
-
-    /// The labels of each text with their probabilities, the likeliest first. A text that is too long is cut.
-    ///
-    /// # Errors
-    /// A model that does not classify texts.
-    pub fn classify(&self, texts: &[&str]) -> Result<Vec<Vec<Label>>> {
-        self.encoder()?.classify(texts)
-    }
-
-    /// The tokens of each text with the likeliest label of each. A text that is too long is cut.
-    ///
-    /// # Errors
-    /// A model that does not label tokens.
-    pub fn tag(&self, texts: &[&str]) -> Result<Vec<Vec<Tag>>> {
-        self.encoder()?.tag(texts)
-    }
-
-    /// For each mask token of each text the `best` likeliest tokens in its place.
-    ///
-    /// # Errors
-    /// A model that fills no masks; a text without one.
-    pub fn fill_mask(&self, texts: &[&str], best: usize) -> Result<Vec<Vec<Vec<Filling>>>> {
-        self.encoder()?.fill_mask(texts, best)
-    }
-}
-
 impl Encoder {
     fn new(model: Model) -> Result<Self> {
         let Some(task) = model.text_task() else {
@@ -192,6 +151,7 @@ impl Encoder {
             limit,
             batch: BATCH.min(context.unwrap_or(BATCH)),
             takes_types,
+            pictures: no_picture(&model)?,
             cut: Vec::new(),
             tokens: 0,
             model,
@@ -201,6 +161,37 @@ impl Encoder {
     /// Runs about so many tokens a call; a longer text runs alone.
     pub fn set_batch(&mut self, tokens: usize) {
         self.batch = tokens.max(1);
+    }
+
+    /// The model.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The rows of an output for texts beside the vectors of pictures, in one call of at most so many tokens.
+    pub(crate) fn beside(
+        &mut self,
+        pictures: Tensor,
+        texts: &[&str],
+        most: usize,
+        output: &str,
+    ) -> Result<Vec<Vec<f32>>> {
+        let (batch, own) = (std::mem::replace(&mut self.batch, most), self.pictures.replace(pictures));
+        let (mut rows, mut calls) = (Vec::new(), 0);
+        let done = self.run(&single(texts), output, &mut |_, _, found| {
+            (rows, calls) = (found, calls + 1);
+            Ok(())
+        });
+        (self.batch, self.pictures) = (batch, own);
+        done?;
+        match calls {
+            1 => Ok(rows),
+            _ => Err(Error::Usage(format!(
+                "{}: {} texts have more than {most} tokens together; compare fewer at once",
+                self.model.file().label(),
+                texts.len()
+            ))),
+        }
     }
 
     /// What the graph makes of texts.
@@ -226,8 +217,9 @@ impl Encoder {
     /// As [`Model::embed`].
     pub fn embed(&mut self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         self.wants(TextTask::Embed)?;
+        let output = embedding(self.model.graph().graph()).unwrap_or(EMBEDDINGS[0]);
         let mut vectors = Vec::with_capacity(texts.len());
-        self.run(&single(texts), EMBEDDING, &mut |_, _, rows| {
+        self.run(&single(texts), output, &mut |_, _, rows| {
             vectors.extend(rows);
             Ok(())
         })?;
@@ -365,6 +357,7 @@ impl Encoder {
         if self.takes_types {
             give(TYPES, &batch.types)?;
         }
+        inputs.extend(self.pictures.iter().map(|vectors| (IMAGE_EMBEDS.to_owned(), vectors.clone())));
         let outputs = self.session.run(&inputs, Rows::All)?;
         let missing = || ExecutorError::Input { name: output.to_owned(), cause: "is no output of this graph".into() };
         let (_, rows) = outputs.into_iter().find(|(name, _)| name == output).ok_or_else(missing)?;
@@ -379,7 +372,12 @@ fn single<'a>(texts: &[&'a str]) -> Vec<Input<'a>> {
 /// The most tokens for which the model has positions.
 fn positions(model: &Model) -> Result<Option<usize>> {
     let config = model.file().config();
-    let rows = config.architecture().usize("max_position_embeddings")?;
+    let usual = match config.model_type() {
+        "clip" | "clip_text_model" => Some(77),
+        "siglip" | "siglip_text_model" => Some(64),
+        _ => None,
+    };
+    let rows = config.architecture().usize("max_position_embeddings")?.or(usual);
     // Their first token has the position behind that of padding.
     let skipped = match config.model_type() {
         "roberta" | "xlm-roberta" | "camembert" => config.pad_id()?.unwrap_or(1) as usize + 1,

@@ -10,7 +10,8 @@ use tallow::{Engine, tensor_file};
 
 /// The processor of a folder, as import writes it into a config.
 fn processor(name: &str) -> Processor {
-    let table = tallow::import::config::processor::read(&folder("tests/goldens-pictures").join(name)).unwrap().unwrap();
+    let table =
+        tallow::import::config::processor::read(&folder("tests/goldens-pictures").join(name), "").unwrap().unwrap();
     let mut text = String::from("model_type = \"vit\"\n[architecture.processor]\n");
     for (key, value) in table {
         // Numbers, texts and lists are written alike.

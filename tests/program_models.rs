@@ -64,8 +64,10 @@ fn input(parameter: &str) -> String {
 
 fn imported(name: &str, into: &Path) -> Model {
     saved(name, into);
-    if name.starts_with("encoder-") {
-        return with_program(name, "encoder.rs", into);
+    for (kind, program) in [("encoder-", "encoder.rs"), ("vit-", "vit.rs"), ("resnet-", "resnet.rs")] {
+        if name.starts_with(kind) {
+            return with_program(name, program, into);
+        }
     }
     let path = common::import(into, into, "u32");
     common::open(&path, Engine::Cpu, 2, 512)
@@ -165,6 +167,10 @@ fn a_type_that_nothing_computes_is_refused_by_name() {
     let error = tallow::import::import(dir.path(), &out, &Default::default(), &mut ()).err().unwrap().to_string();
     assert!(error.contains("resnett") && error.contains("resnet,"), "{error}");
     std::fs::write(dir.path().join("config.json"), r#"{"model_type": "resnet", "depths": [1]}"#).unwrap();
+    let error = tallow::import::import(dir.path(), &out, &Default::default(), &mut ()).err().unwrap().to_string();
+    assert!(error.contains("`architecture.depths`"), "{error}");
+    saved("tagger", dir.path());
+    std::fs::write(dir.path().join("config.json"), r#"{"model_type": "audio-spectrogram-transformer"}"#).unwrap();
     let error = tallow::import::import(dir.path(), &out, &Default::default(), &mut ()).err().unwrap().to_string();
     assert!(error.contains("E0202") && error.contains("has no key"), "{error}");
 }

@@ -13,10 +13,11 @@ use std::sync::OnceLock;
 use tallow::executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
 use tallow::format::{Config, Vocab};
 
-const CASES: [&str; 8] = [
+const CASES: [&str; 9] = [
     "bpe-clip",
     "bpe-first",
     "bpe-roberta",
+    "unigram-siglip",
     "unigram-t5",
     "unigram-xlmr",
     "wordpiece-cased",

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use toml_edit::{Item, TableLike, Value};
+use toml_edit::{Item, Table, TableLike, Value};
 
 use crate::error::{ErrorKind, FormatError, Result};
 
@@ -22,6 +23,12 @@ impl<'a> Section<'a> {
     /// A reader over `table`; `path` is its dotted name, empty for the root.
     pub fn new(path: impl Into<String>, table: &'a dyn TableLike) -> Self {
         Self { path: path.into(), table, read: RefCell::default() }
+    }
+
+    /// A reader over a table without keys, as for one that is missing.
+    pub fn empty(path: impl Into<String>) -> Self {
+        static EMPTY: LazyLock<Table> = LazyLock::new(Table::new);
+        Self::new(path, &*EMPTY)
     }
 
     /// The dotted name of the table, as in `architecture.vision`.

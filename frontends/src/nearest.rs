@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(nearest("lama", &names), Some("llama"));
         assert_eq!(nearest("Mistrl", &names), Some("mistral"));
         assert_eq!(nearest("qwen_3", &names), Some("qwen3"));
-        assert_eq!(nearest("resnet", &names), None);
+        assert_eq!(nearest("segformer", &names), None);
         assert_eq!(nearest("", &names), None);
         assert_eq!(nearest("widht", &["heads", "width"]), Some("width"));
         assert_eq!(nearest("blok", &["Block"]), Some("Block"));

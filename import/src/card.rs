@@ -15,17 +15,19 @@ pub(crate) struct CardFacts<'a> {
     pub encoding: &'a str,
     pub has_tokenizer: bool,
     pub has_chat: bool,
+    pub takes_ids: bool,
+    /// Whether it takes pictures, and says how they are prepared.
+    pub sees: bool,
 }
 
 /// The text of the section.
 pub(crate) fn card(facts: &CardFacts<'_>, source: &SourceConfig) -> String {
     let mut out = format!("# {}\n\n", facts.name);
     out.push_str(&format!(
-        "A `{}` model of {} parameters: {} layers, up to {} tokens.\n\n",
+        "A `{}` model of {} parameters{}.\n\n",
         facts.model_type,
         human(facts.parameters),
-        facts.layers,
-        facts.context
+        sizes(facts)
     ));
     for (key, value) in &source.lineage {
         out.push_str(&format!("- {key}: {}\n", one_line(value)));
@@ -46,6 +48,11 @@ pub(crate) fn card(facts: &CardFacts<'_>, source: &SourceConfig) -> String {
     ));
     out.push_str("```sh\n");
     match (facts.has_tokenizer, facts.has_chat) {
+        (true, _) if facts.sees => {
+            let texts = "--text \"a photo of a cat\" \"a photo of a dog\"";
+            out.push_str(&format!("tallow run {} --image picture.jpg {texts}\n", facts.file));
+        }
+        (false, _) if facts.sees => out.push_str(&format!("tallow run {} --image picture.jpg\n", facts.file)),
         (true, true) => {
             out.push_str(&format!("tallow chat {}\n", facts.file));
             out.push_str(&format!("tallow run {} \"Hello\"\n", facts.file));
@@ -54,10 +61,18 @@ pub(crate) fn card(facts: &CardFacts<'_>, source: &SourceConfig) -> String {
         (false, _) => out.push_str(&format!("tallow inspect {}\n", facts.file)),
     }
     out.push_str("```\n");
-    if !facts.has_tokenizer {
+    if !facts.has_tokenizer && facts.takes_ids {
         out.push_str("\nThe model has no tokenizer: it takes token ids, not text.\n");
     }
     out
+}
+
+/// Layers and tokens, where there are some.
+fn sizes(facts: &CardFacts<'_>) -> String {
+    let tokens = if facts.takes_ids { format!("up to {} tokens", facts.context) } else { String::new() };
+    let layers = if facts.layers > 0 || facts.takes_ids { format!("{} layers", facts.layers) } else { String::new() };
+    let said: Vec<String> = [layers, tokens].into_iter().filter(|part| !part.is_empty()).collect();
+    if said.is_empty() { String::new() } else { format!(": {}", said.join(", ")) }
 }
 
 /// 494032768 as `494.0 M`.

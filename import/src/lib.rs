@@ -137,7 +137,29 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     };
     warnings.extend(architecture.warnings.iter().cloned());
     let ids = united_ids(&config.ids, tokenizer.as_ref());
+    let parameters = source.tensors().iter().map(SourceTensor::values).sum();
+    let (config_text, more) = config::text::config_text(config, &architecture, tokenizer.as_ref(), &ids, parameters);
+    warnings.extend(more);
+    let program = program::for_type(architecture.model_type);
+    // A program is not asked: a word about ids too many does no harm.
+    let mut takes = Takes { ids: true, pictures: false };
+    let graph = match &program {
+        Some((_, source)) if families::canonical_type(architecture.model_type).is_none() => {
+            check_program(src, &config_text, opened, source, options, &mut warnings)?
+        }
+        _ => {
+            let family = check_family(src, &config_text, opened)?;
+            if options.graph && family.once.is_some() {
+                return Err(several_graphs(src));
+            }
+            let graph = options.graph.then(|| graph_section(src, &family.graph)).transpose()?;
+            takes = Takes::of(&family);
+            warnings.extend(family.notes);
+            graph
+        }
+    };
     match tokenizer {
+        None if !takes.ids => {}
         None => warnings.push("The source has no tokenizer; the model takes token ids, not text.".into()),
         Some(tokenizer) => {
             warnings.extend(tokenizer.warnings.iter().cloned());
@@ -153,24 +175,6 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
             }
         }
     }
-    let parameters = source.tensors().iter().map(SourceTensor::values).sum();
-    let (config_text, more) = config::text::config_text(config, &architecture, tokenizer.as_ref(), &ids, parameters);
-    warnings.extend(more);
-    let program = program::for_type(architecture.model_type);
-    let graph = match &program {
-        Some((_, source)) if families::canonical_type(architecture.model_type).is_none() => {
-            check_program(src, &config_text, opened, source, options, &mut warnings)?
-        }
-        _ => {
-            let family = check_family(src, &config_text, opened)?;
-            if options.graph && family.once.is_some() {
-                return Err(several_graphs(src));
-            }
-            let graph = options.graph.then(|| graph_section(src, &family.graph)).transpose()?;
-            warnings.extend(family.notes);
-            graph
-        }
-    };
     let name = model_name(options, config.name.as_deref(), src);
     let number = |key: &str| architecture.table.get(key).and_then(Value::as_u64).unwrap_or(0);
     let mut source_types: Vec<String> = Vec::new();
@@ -193,6 +197,8 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
             encoding: &options.encoding.to_string(),
             has_tokenizer: tokenizer.is_some(),
             has_chat: chat.is_some(),
+            takes_ids: takes.ids,
+            sees: takes.pictures && architecture.table.contains_key(families::PROCESSOR),
         },
         config,
     );
@@ -200,6 +206,20 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     let vocab = tokenizer.as_ref().map_or_else(|| "{}\n".to_owned(), |t| t.vocab.to_text());
     let parts = ModelParts { name, card, config: config_text, program, graph, chat, vocab, eval: String::new() };
     Ok(Prepared { parts, plan, model_type: architecture.model_type.to_owned(), parameters, warnings })
+}
+
+/// What a model takes.
+struct Takes {
+    ids: bool,
+    pictures: bool,
+}
+
+impl Takes {
+    fn of(family: &families::Family) -> Self {
+        let graphs = || family.once.iter().chain([&family.graph]);
+        let takes = |name: &str| graphs().any(|graph| graph.input_named(name).is_some());
+        Takes { ids: takes("input_ids"), pictures: takes(families::vision::PIXELS) }
+    }
 }
 
 /// The special tokens of config and tokenizer together.

@@ -36,11 +36,11 @@ library! {
     "encoder.rs" Rs &[];
     "fasttext.rs" Rs &[];
     "gemma.rs" Rs &["gemma", "gemma3"];
-    "resnet.rs" Rs &["resnet"];
+    "resnet.rs" Rs &[];
     "tagger.rs" Rs &["audio-spectrogram-transformer"];
     "video_decoder.rs" Rs &[];
     "vision_language.rs" Rs &["llava"];
-    "vit.rs" Rs &["deit", "dinov2", "vit"];
+    "vit.rs" Rs &[];
     "vits.rs" Rs &["vits"];
     "whisper.rs" Rs &[];
 }

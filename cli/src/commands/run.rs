@@ -36,6 +36,7 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
     tallow run all-MiniLM-L6-v2 --text \"A cat sits outside.\" \"A dog lies in the sun.\"\n  \
     tallow run sentiment.model --text - --json < reviews.txt\n  \
     tallow run ./vit-base-patch16-224 --image cat.jpg dog.png\n  \
+    tallow run ./clip-vit-base-patch32 --image cat.jpg --text \"a photo of a cat\" \"a photo of a dog\"\n  \
     tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
 pub struct Run {
     /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
@@ -66,7 +67,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
     input: Vec<String>,
     /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, the text that a model
-    /// writes about one.
+    /// writes about one; with --text, how well each text fits each picture.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
     image: Vec<PathBuf>,
     /// Give what an encoder makes of these texts: vectors with their cosines, labels, tagged tokens, or words for its masks;
@@ -112,6 +113,12 @@ impl Run {
             let common = speech::Common { max_tokens: self.max_tokens, json: self.json, load };
             self.speech.check(prompt.as_deref(), &self.sampling)?;
             return self.speech.run(&model, &common, ui);
+        }
+        if !self.text.is_empty() && !self.image.is_empty() {
+            if self.pairs {
+                bail!(Error::Usage("--pairs is for texts alone; leave it or --image out".into()));
+            }
+            return pictures::compare(&model, &self.image, &texts::texts(&self.text)?, self.json, ui);
         }
         if !self.text.is_empty() || (self.input.is_empty() && self.image.is_empty() && model.text_task().is_some()) {
             let texts = match prompt {
@@ -304,7 +311,10 @@ impl Run {
 
     /// What the graph, or the program, gives for inputs.
     fn run_inputs(&self, model: &Model, inputs: &[(String, Tensor)], ui: &Ui) -> Result<ExitCode> {
-        let plan = model.program().plan();
+        // Those of a tower that runs first, whose results are inputs of the other.
+        let (first, mut rest): (Vec<_>, Vec<_>) = inputs.iter().cloned().partition(|(name, _)| model.takes_once(name));
+        let alone = !first.is_empty() && rest.is_empty();
+        let plan = model.once().filter(|_| alone).unwrap_or(model.program().plan());
         if let Some(path) = &self.output {
             let names: Vec<_> = plan.outputs.iter().map(|(name, _)| name.as_str()).collect();
             for file in tensor_file::files(path, &names)? {
@@ -314,7 +324,9 @@ impl Run {
         let rows = if self.all_logits { Rows::All } else { Rows::Last };
         let mut session = model.session()?;
         session.set_seed(self.sampling.seed().unwrap_or(0));
+        let made = if first.is_empty() { Vec::new() } else { session.once(&first)? };
         let outputs = match model.compiled() {
+            _ if alone => made,
             Some(_) if model.driver().is_none() => match session.answer(inputs)? {
                 Answer::Tensors(outputs) => outputs,
                 Answer::Value(value) => {
@@ -327,7 +339,10 @@ impl Run {
                     return Ok(ExitCode::SUCCESS);
                 }
             },
-            _ => session.run(inputs, rows)?,
+            _ => {
+                rest.extend(made);
+                session.run(&rest, rows)?
+            }
         };
         warn_of_packed(model, ui);
         let files = match &self.output {

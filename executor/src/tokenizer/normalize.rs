@@ -26,6 +26,8 @@ enum Step {
     WhiteSpace,
     /// Several spaces in a row become this.
     Spaces(char),
+    /// Punctuation of ASCII goes.
+    NoPunctuation,
     /// This becomes that.
     Replace(&'static str, &'static str),
     Charsmap(Charsmap),
@@ -49,7 +51,7 @@ impl Unchanged {
 }
 
 /// The names of all steps.
-pub(super) const STEPS: &str = "none, nfc, nfd, nfkc, nfkd, nmt, lowercase, clean_text, chinese_chars, strip_accents, strip_marks, strip, strip_left, strip_right, white_space, single_space, space_sign, back_quotes, apostrophes, precompiled";
+pub(super) const STEPS: &str = "none, nfc, nfd, nfkc, nfkd, nmt, lowercase, clean_text, chinese_chars, strip_accents, strip_marks, strip, strip_left, strip_right, white_space, single_space, space_sign, back_quotes, apostrophes, no_punctuation, precompiled";
 
 impl Normalizer {
     /// The normaliser that `name` describes: `none`, one of [`STEPS`], or several joined by commas. `charsmap` is the map of
@@ -83,6 +85,7 @@ impl Normalizer {
                 "space_sign" => Step::Spaces(SPACE_SIGN),
                 "back_quotes" => Step::Replace("``", "\""),
                 "apostrophes" => Step::Replace("''", "\""),
+                "no_punctuation" => Step::NoPunctuation,
                 "precompiled" => Step::Charsmap(Charsmap::from_base64(charsmap.ok_or_else(|| {
                     TokenizerError::BadCharsmap { cause: "is missing, and `normalizer` wants it".to_owned() }
                 })?)?),
@@ -121,6 +124,10 @@ impl Step {
             }
             Step::WhiteSpace => changed(&joined_white_space(text)),
             Step::Spaces(by) => text.contains("  ").then(|| joined_spaces(text, *by)),
+            Step::NoPunctuation => {
+                let mark = |c: char| c.is_ascii_punctuation();
+                text.contains(mark).then(|| text.replace(mark, ""))
+            }
             Step::Replace(from, to) => text.contains(from).then(|| text.replace(from, to)),
             Step::Charsmap(map) => match map.apply(text) {
                 Cow::Borrowed(_) => None,
@@ -184,6 +191,7 @@ mod tests {
         assert_eq!(apply("white_space", "\t a\u{a0}\nb"), " a b");
         assert_eq!(apply("single_space", "a   b  c d "), "a b c d ");
         assert_eq!(apply("space_sign", "a   b c  "), "a▁b c▁");
+        assert_eq!(apply("no_punctuation", "a-b, «c»! (d_e)"), "ab «c» de");
         assert_eq!(apply("back_quotes,apostrophes", "``a''"), "\"a\"");
     }
 

@@ -13,6 +13,7 @@ pub mod parts;
 pub mod seq2seq;
 mod settings;
 mod shapes;
+pub mod vision;
 
 pub use error::{FamilyError, Misshapen, TensorFaults};
 pub use settings::{MOST_LAYERS, PROCESSOR, Settings};
@@ -29,6 +30,7 @@ use seq2seq::{Speech, bart, t5, whisper};
 use std::collections::HashSet;
 use tallow_format::Config;
 use tallow_ir::{DType, Graph, IrError, Value};
+use vision::{convnext, dinov2, pair, resnet, vit};
 
 /// A graph built from a config, and what the builder noticed on the way.
 #[derive(Clone, Debug)]
@@ -59,8 +61,8 @@ impl Family {
 
 /// Builds the graph of a config whose tensors have these shapes.
 ///
-/// The graph of a decoder maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`); [`encoder`] says what that of an
-/// encoder does.
+/// The graph of a decoder maps `input_ids` (i64 `[S]`) to `logits` (f32 `[S, vocab]`); [`encoder`] and [`vision`] say what those
+/// of encoders and of models of pictures do.
 ///
 /// # Errors
 /// An unknown type; a setting that is wrong, not supported or not read; tensors that are missing or
@@ -219,7 +221,29 @@ enum Reader {
 const TYPES: &[FamilyType] = &[
     FamilyType { name: "bart", aliases: &[], tied: true, reader: Reader::Other(bart::bart), ignored: &[] },
     FamilyType { name: "bert", aliases: &[], tied: true, reader: Reader::Other(bert::bert), ignored: encoder::IGNORED },
+    FamilyType { name: "clip", aliases: &[], tied: false, reader: Reader::Other(pair::clip), ignored: vision::IGNORED },
+    FamilyType {
+        name: "clip_text_model",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(pair::clip_text),
+        ignored: vision::IGNORED,
+    },
+    FamilyType {
+        name: "clip_vision_model",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(pair::clip_vision),
+        ignored: vision::IGNORED,
+    },
     FamilyType { name: "cohere", aliases: &[], tied: true, reader: Reader::Decoder(cohere::cohere), ignored: &[] },
+    FamilyType {
+        name: "convnext",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(convnext::convnext),
+        ignored: vision::IGNORED,
+    },
     FamilyType {
         name: "deberta-v2",
         aliases: &[],
@@ -240,6 +264,14 @@ const TYPES: &[FamilyType] = &[
         tied: false,
         reader: Reader::Decoder(deepseek::deepseek_v3),
         ignored: &["head_dim", "moe_layer_freq", "num_nextn_predict_layers", "scoring_func", "topk_method"],
+    },
+    FamilyType { name: "deit", aliases: &[], tied: false, reader: Reader::Other(vit::deit), ignored: vision::IGNORED },
+    FamilyType {
+        name: "dinov2",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(dinov2::dinov2),
+        ignored: vision::IGNORED,
     },
     FamilyType {
         name: "distilbert",
@@ -365,11 +397,39 @@ const TYPES: &[FamilyType] = &[
         ignored: &["layer_types", "max_window_layers", "router_aux_loss_coef"],
     },
     FamilyType {
+        name: "resnet",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(resnet::resnet),
+        ignored: vision::IGNORED,
+    },
+    FamilyType {
         name: "roberta",
         aliases: &["xlm-roberta"],
         tied: true,
         reader: Reader::Other(bert::roberta),
         ignored: encoder::IGNORED,
+    },
+    FamilyType {
+        name: "siglip",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(pair::siglip),
+        ignored: vision::IGNORED,
+    },
+    FamilyType {
+        name: "siglip_text_model",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(pair::siglip_text),
+        ignored: vision::IGNORED,
+    },
+    FamilyType {
+        name: "siglip_vision_model",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(pair::siglip_vision),
+        ignored: vision::IGNORED,
     },
     FamilyType {
         name: "smollm3",
@@ -393,6 +453,7 @@ const TYPES: &[FamilyType] = &[
         ignored: &["layer_types", "residual_dropout", "embedding_dropout"],
     },
     FamilyType { name: "t5", aliases: &[], tied: true, reader: Reader::Other(t5::t5), ignored: &[] },
+    FamilyType { name: "vit", aliases: &[], tied: false, reader: Reader::Other(vit::vit), ignored: vision::IGNORED },
     FamilyType {
         name: "whisper",
         aliases: &[],

@@ -3,10 +3,14 @@
 
 use super::{FamilyError, Misshapen, TensorFaults, TensorShapes};
 use std::collections::HashSet;
+use tallow_ir::ops::Reduction;
 use tallow_ir::{DType, Graph, IrError, Op, Shape, TensorType, Value};
 
 /// The value that a piece gives.
 pub type Built = Result<Value, IrError>;
+
+/// The least length that a row is divided by.
+const LEAST_LENGTH: f32 = 1e-12;
 
 /// A graph in the making, and the tensors that it reads.
 pub struct Parts<'a> {
@@ -124,6 +128,15 @@ impl<'a> Parts<'a> {
             false => self.filled(width, 0.0)?,
         };
         self.op(Op::LayerNorm { eps: eps.into() }, &[x, gain, shift], says)
+    }
+
+    /// The rows of `x` (`[rows, width]`) divided by their lengths.
+    pub fn unit_length(&mut self, x: Value) -> Built {
+        let squares = self.graph.op(Op::Mul, &[x, x])?;
+        let sum = self.graph.op(Op::Reduce { how: Reduction::Sum, axes: vec![1], keep: true }, &[squares])?;
+        let length = self.graph.op(Op::Sqrt, &[sum])?;
+        let length = self.graph.op(Op::Clamp { min: Some(LEAST_LENGTH.into()), max: None }, &[length])?;
+        self.graph.op(Op::Div, &[x, length])
     }
 
     /// A vector of one number.

@@ -278,6 +278,12 @@ impl<'a> Settings<'a> {
         Ok(self.section.table(key)?.map(|section| Settings::new(section, self.model_type)))
     }
 
+    /// A table inside this one, which is empty where it is missing.
+    pub fn table_or_empty(&self, key: &str) -> Result<Settings<'a>, FamilyError> {
+        let empty = || Settings::new(Section::empty(self.path(key)), self.model_type);
+        Ok(self.table(key)?.unwrap_or_else(empty))
+    }
+
     /// Takes over notes and unread keys of an inner table, apart from keys in `ignored`.
     pub fn absorb(&mut self, inner: Settings<'_>, ignored: &[&str]) {
         let keys = inner.unread_keys(ignored);
@@ -343,7 +349,8 @@ impl<'a> Settings<'a> {
     /// type is known not to read.
     pub fn finish(&mut self, ignored: &[&str]) -> Result<(), FamilyError> {
         let _ = self.section.table(PROCESSOR);
-        for tower in OTHER_TOWERS {
+        let left_out = self.section.unread();
+        for tower in OTHER_TOWERS.iter().filter(|tower| left_out.iter().any(|key| key == *tower)) {
             if matches!(self.section.table(tower), Ok(Some(_))) {
                 self.notes
                     .push(format!("`{}` describes a part of the model that this graph leaves out", self.path(tower)));

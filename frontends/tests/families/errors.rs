@@ -17,7 +17,7 @@ fn unknown_types_list_the_known_ones() {
             families::known_types().join(", ")
         )
     );
-    let error = Tiny::new("resnet").error();
+    let error = Tiny::new("segformer").error();
     assert!(!error.contains("Did you mean"), "{error}");
     assert!(Tiny::new("").error().contains("`model_type` is missing"));
 }

@@ -54,10 +54,14 @@ pub const TYPES: [TypeSpec; 17] = [
 ];
 
 /// Types whose settings are taken over as they are.
-pub const VERBATIM: [TypeSpec; 23] = [
+pub const VERBATIM: [TypeSpec; 30] = [
     verbatim("audio-spectrogram-transformer"),
     verbatim("bart"),
     verbatim("bert"),
+    verbatim("clip"),
+    verbatim("clip_text_model"),
+    verbatim("clip_vision_model"),
+    verbatim("convnext"),
     verbatim("deberta-v2"),
     verbatim("deit"),
     verbatim("dinov2"),
@@ -73,6 +77,9 @@ pub const VERBATIM: [TypeSpec; 23] = [
     verbatim("nomic_bert"),
     verbatim("resnet"),
     verbatim("roberta"),
+    verbatim("siglip"),
+    verbatim("siglip_text_model"),
+    verbatim("siglip_vision_model"),
     verbatim("t5"),
     verbatim("vit"),
     verbatim("vits"),

@@ -49,7 +49,7 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     }
     let mut towers = verbatim.then(|| towers::table(&root, &generation));
     if let Some(towers) = &mut towers
-        && let Some(table) = processor::read(folder)?
+        && let Some(table) = processor::read(folder, spec.name)?
     {
         towers.insert(PROCESSOR.into(), Value::Object(table));
     }

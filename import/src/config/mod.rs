@@ -7,6 +7,7 @@ mod decoders;
 pub mod defaults;
 pub mod gguf;
 pub mod hf;
+mod picture_class;
 pub mod processor;
 mod rope;
 pub mod sampling;

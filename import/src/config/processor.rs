@@ -1,16 +1,18 @@
-//! How pictures become the input of a model: `preprocessor_config.json` as the table `[architecture.processor]`.
+//! How pictures become the input of a model: `preprocessor_config.json`, or the `image_processor` of
+//! `processor_config.json`, as the table `[architecture.processor]`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::picture_class::completed;
 use crate::error::{ImportError, Result, clip};
 use crate::json;
 
-/// The table; `None` for a folder that says nothing of pictures.
-pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
-    let path = folder.join("preprocessor_config.json");
-    let Some(Value::Object(map)) = json::read_optional(&path)? else { return Ok(None) };
+/// The table, for a type of model; `None` for a folder that says nothing of pictures.
+pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>>> {
+    let Some((path, map)) = settings(folder)? else { return Ok(None) };
+    let map = completed(&map, model_type).unwrap_or(map);
     // Those of sound say how many bands and samples there are.
     let pictures = ["image_mean", "do_rescale", "image_processor_type", "crop_size"];
     if !pictures.iter().any(|key| map.contains_key(*key)) {
@@ -63,6 +65,20 @@ pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
         }
     }
     Ok(Some(table))
+}
+
+/// The settings of a folder and the file that they stand in. Those inside a file for several kinds of input come first.
+fn settings(folder: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
+    let path = folder.join("processor_config.json");
+    let mut all = json::read_optional(&path)?;
+    if let Some(Value::Object(map)) = all.as_mut().and_then(|all| all.get_mut("image_processor")) {
+        return Ok(Some((path, std::mem::take(map))));
+    }
+    let path = folder.join("preprocessor_config.json");
+    Ok(match json::read_optional(&path)? {
+        Some(Value::Object(map)) => Some((path, map)),
+        _ => None,
+    })
 }
 
 struct Reader<'a> {
@@ -132,7 +148,7 @@ mod tests {
     fn table(config: Value) -> std::result::Result<Value, String> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("preprocessor_config.json"), config.to_string()).unwrap();
-        match read(folder.path()) {
+        match read(folder.path(), "") {
             Ok(table) => Ok(table.map_or(Value::Null, Value::Object)),
             Err(error) => Err(error.to_string()),
         }
@@ -160,6 +176,19 @@ mod tests {
         assert_eq!(convnext(384), json!({"size": [384, 384], "resample": "bilinear"}));
         // Settings of sound are none of pictures.
         assert_eq!(table(json!({"feature_size": 80, "sampling_rate": 16000})).unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn settings_inside_a_file_for_several_inputs_come_first_and_classes_fill_them_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, config: Value| std::fs::write(folder.path().join(name), config.to_string()).unwrap();
+        let size = |model_type: &str| read(folder.path(), model_type).unwrap().unwrap()["size"].clone();
+        write("preprocessor_config.json", json!({"size": 8, "image_mean": null}));
+        assert_eq!(size("vit"), json!([8, 8]));
+        write("processor_config.json", json!({"processor_class": "X"}));
+        assert_eq!(size("vit"), json!([8, 8]));
+        write("processor_config.json", json!({"image_processor": {"image_processor_type": "SiglipImageProcessor"}}));
+        assert_eq!(size("vit"), json!([224, 224]));
     }
 
     #[test]

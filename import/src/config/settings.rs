@@ -165,8 +165,16 @@ pub fn taken_over(spec: &'static TypeSpec, table: &Map<String, Value>, ignore: &
             warnings.push(left_out(key, &value));
         }
     }
-    let is_read = |key: &str| READ.contains(&key) || GENERATION.contains(&key);
-    table.retain(|key, _| key == "labels" || is_read(key) || !is_harmless(key));
+    if spec.name.starts_with("siglip") {
+        // Its class writes those of another tokenizer, and nothing reads them.
+        table.retain(|key, _| !matches!(key.as_str(), "bos_token_id" | "eos_token_id"));
+    }
+    let says = |key: &str| key == "labels" || READ.contains(&key) || GENERATION.contains(&key) || !is_harmless(key);
+    table.retain(|key, _| says(key));
+    // Old files spell out all settings of generation for a tower of pictures too.
+    if let Some(Value::Object(tower)) = table.get_mut("vision") {
+        tower.retain(|key, _| says(key));
+    }
     Architecture { model_type: spec.name, table, warnings }
 }
 

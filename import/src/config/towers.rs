@@ -46,12 +46,13 @@ const SPEECH: &[&str] = &[
 /// The `[architecture]` table of a config; `generation` holds the settings of `generation_config.json`.
 pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
-    if let Some(Value::Object(text)) = root.get("text_config") {
+    if let Some(text) = tower_of(root, "text") {
         plain(text, &mut out);
     }
     plain(root, &mut out);
-    for (key, value) in root {
-        let (Some(tower), Value::Object(inner)) = (key.strip_suffix("_config"), value) else { continue };
+    for key in root.keys() {
+        let Some(tower) = key.strip_suffix("_config") else { continue };
+        let Some(inner) = tower_of(root, tower) else { continue };
         if matches!(tower, "text" | "quantization") {
             continue;
         }
@@ -84,10 +85,19 @@ pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<
     out
 }
 
+/// The settings of a tower: those of `x_config_dict`, which old files of clip have beside `x_config`, count instead.
+fn tower_of<'a>(root: &'a Map<String, Value>, tower: &str) -> Option<&'a Map<String, Value>> {
+    let named = |end: &str| root.get(&format!("{tower}{end}")).and_then(Value::as_object);
+    named(REPLACING).or_else(|| named("_config"))
+}
+
+/// The end of the name of a table whose settings count instead of those of `x_config`.
+const REPLACING: &str = "_config_dict";
+
 /// What is no tower and not idle.
 fn plain(from: &Map<String, Value>, into: &mut Map<String, Value>) {
     for (key, value) in from {
-        let tower = key.ends_with("_config") && value.is_object();
+        let tower = (key.ends_with("_config") || key.ends_with(REPLACING)) && value.is_object();
         if tower || IDLE.contains(&key.as_str()) {
             continue;
         }
@@ -142,6 +152,19 @@ mod tests {
             "labels": ["cat", "dog"],
         });
         assert_eq!(Value::Object(table), expected);
+    }
+
+    #[test]
+    fn a_second_table_of_a_tower_counts_instead_of_the_first() {
+        let root = json!({
+            "model_type": "clip",
+            "text_config": {"hidden_size": 8, "vocab_size": 5},
+            "text_config_dict": {"hidden_size": 16},
+            "vision_config": {"hidden_size": 4},
+            "vision_config_dict": null,
+        });
+        let table = table(root.as_object().unwrap(), &Map::new());
+        assert_eq!(Value::Object(table), json!({"hidden_size": 16, "vision": {"hidden_size": 4}}));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `tallow run --image`: what a model says of pictures.
 
-use crate::ui;
+use super::texts::warn_of_cut;
+use crate::ui::{self, Ui};
 use anyhow::Result;
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ pub fn run(model: &Model, files: &[PathBuf], json: bool) -> Result<ExitCode> {
                 let rows: Vec<Vec<String>> = labels
                     .iter()
                     .take(SHOWN)
-                    .map(|(name, share)| vec![format!("{:.1} %", share * 100.0), ui::printable(name).into_owned()])
+                    .map(|(name, probability)| vec![share(*probability), ui::printable(name).into_owned()])
                     .collect();
                 write!(out, "{}", ui::table(&rows))?;
             }
@@ -46,6 +47,41 @@ pub fn run(model: &Model, files: &[PathBuf], json: bool) -> Result<ExitCode> {
         writeln!(out, "{}", serde_json::json!({ "images": all }))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints how well each text fits each file.
+pub fn compare(model: &Model, files: &[PathBuf], texts: &[String], json: bool, ui: &Ui) -> Result<ExitCode> {
+    let pictures = files.iter().map(|file| Picture::read(file)).collect::<Result<Vec<_>, _>>()?;
+    let plain: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut encoder = model.encoder()?;
+    let all = encoder.compare(&pictures, &plain)?;
+    warn_of_cut(&encoder, ui);
+    let mut out = std::io::stdout().lock();
+    if json {
+        let image = |(file, scores): (&PathBuf, &Vec<f32>)| {
+            let fits = |(text, score): (&String, &f32)| serde_json::json!({ "text": text, "score": score });
+            let texts: Vec<_> = texts.iter().zip(scores).map(fits).collect();
+            serde_json::json!({ "file": file, "texts": texts })
+        };
+        let images: Vec<_> = files.iter().zip(&all).map(image).collect();
+        writeln!(out, "{}", serde_json::json!({ "images": images }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (file, scores) in files.iter().zip(&all) {
+        if files.len() > 1 {
+            writeln!(out, "{}", file.display())?;
+        }
+        let mut ranked: Vec<(&String, &f32)> = texts.iter().zip(scores).collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(a.1));
+        let row = |(text, score): (&String, &f32)| vec![share(*score), ui::printable(text).into_owned()];
+        write!(out, "{}", ui::table(&ranked.into_iter().map(row).collect::<Vec<_>>()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A probability for people.
+fn share(probability: f32) -> String {
+    format!("{:.1} %", probability * 100.0)
 }
 
 fn as_json(file: &std::path::Path, seen: &Seen) -> serde_json::Value {

@@ -45,10 +45,7 @@ pub fn run(model: &Model, texts: &[String], pairs: bool, json: bool, load: f64, 
     let started = Instant::now();
     let made = made(&mut encoder, texts, pairs)?;
     let seconds = started.elapsed().as_secs_f64();
-    for cut in encoder.cut() {
-        let limit = encoder.limit().unwrap_or_default();
-        ui.warn(format!("text {} is longer than {limit} tokens; {} were left out", cut.text + 1, cut.tokens));
-    }
+    warn_of_cut(&encoder, ui);
     if json {
         let cut: Vec<Value> = encoder.cut().iter().map(|c| json!({ "text": c.text, "tokens": c.tokens })).collect();
         let value = json!({
@@ -69,6 +66,14 @@ pub fn run(model: &Model, texts: &[String], pairs: bool, json: bool, load: f64, 
         ui::count(encoder.tokens(), "token"),
     ));
     Ok(())
+}
+
+/// Warns of the texts of the last call that were too long.
+pub fn warn_of_cut(encoder: &Encoder, ui: &Ui) {
+    let limit = encoder.limit().unwrap_or_default();
+    for cut in encoder.cut() {
+        ui.warn(format!("text {} is longer than {limit} tokens; {} were left out", cut.text + 1, cut.tokens));
+    }
 }
 
 fn made(encoder: &mut Encoder, texts: &[String], pairs: bool) -> Result<Made> {

@@ -6,9 +6,6 @@ use crate::families::parts::{Built, Parts};
 use tallow_ir::ops::Reduction;
 use tallow_ir::{IrError, Op, Value};
 
-/// The least length that an embedding is divided by.
-const LEAST_LENGTH: f32 = 1e-12;
-
 /// The outputs of `spec` over the last layer `h` (`[S, hidden]`).
 pub(super) fn outputs(parts: &mut Parts<'_>, spec: &EncoderSpec, texts: &Texts, h: Value) -> Result<(), IrError> {
     parts.graph.output("last_hidden_state", h)?;
@@ -37,11 +34,7 @@ pub(super) fn outputs(parts: &mut Parts<'_>, spec: &EncoderSpec, texts: &Texts, 
         Pooling::Max => texts.combined(parts, h, Reduction::Max)?,
     };
     if spec.normalize {
-        let squares = parts.graph.op(Op::Mul, &[pooled, pooled])?;
-        let sum = parts.graph.op(Op::Reduce { how: Reduction::Sum, axes: vec![1], keep: true }, &[squares])?;
-        let length = parts.graph.op(Op::Sqrt, &[sum])?;
-        let length = parts.graph.op(Op::Clamp { min: Some(LEAST_LENGTH.into()), max: None }, &[length])?;
-        pooled = parts.graph.op(Op::Div, &[pooled, length])?;
+        pooled = parts.unit_length(pooled)?;
     }
     parts.graph.name(pooled, "embedding");
     parts.graph.output("embedding", pooled)

@@ -24,10 +24,10 @@ mod builder;
 pub mod deberta;
 mod head;
 pub mod modern;
-mod read;
+pub(super) mod read;
 mod relative;
 mod spec;
-mod texts;
+pub(super) mod texts;
 
 pub use spec::{
     Attention, Convolution, Counting, Disentangled, Embeddings, EncoderSpec, FeedForward, Gating, Head, Layer, Names,

@@ -87,7 +87,11 @@ pub(super) fn norm(settings: &Settings<'_>, default: f64) -> Result<Norm, Family
 }
 
 /// The activation under a key.
-pub(super) fn activation(settings: &Settings<'_>, key: &str, default: &str) -> Result<Activation, FamilyError> {
+pub(in crate::families) fn activation(
+    settings: &Settings<'_>,
+    key: &str,
+    default: &str,
+) -> Result<Activation, FamilyError> {
     let name = settings.text(key)?.unwrap_or_else(|| default.to_owned());
     let found = match name.as_str() {
         "tanh" => Some(Activation::Tanh),
@@ -110,7 +114,7 @@ pub(super) fn activation(settings: &Settings<'_>, key: &str, default: &str) -> R
 }
 
 /// The first of `prefixes` under which the tensor `probe` is there, which may be the empty one; else the first one.
-pub(super) fn prefix(tensors: &dyn TensorShapes, prefixes: &[&str], probe: &str) -> String {
+pub(in crate::families) fn prefix(tensors: &dyn TensorShapes, prefixes: &[&str], probe: &str) -> String {
     let found = prefixes.iter().copied().chain([""]).find(|p| tensors.shape(&format!("{p}{probe}.weight")).is_some());
     found.or(prefixes.first().copied()).unwrap_or_default().to_owned()
 }
@@ -180,7 +184,11 @@ pub(super) fn task(settings: &Settings<'_>) -> Result<Option<Task>, FamilyError>
 }
 
 /// The labels of a classifier whose last matrix is `name`: as many as it has rows.
-pub(super) fn labels(settings: &Settings<'_>, tensors: &dyn TensorShapes, name: &str) -> Result<u32, FamilyError> {
+pub(in crate::families) fn labels(
+    settings: &Settings<'_>,
+    tensors: &dyn TensorShapes,
+    name: &str,
+) -> Result<u32, FamilyError> {
     let rows = tensors.shape(&format!("{name}.weight")).and_then(|shape| shape.first().copied()).unwrap_or(0);
     let rows = u32::try_from(rows).unwrap_or(0);
     match settings.texts("labels")? {

@@ -5,7 +5,7 @@ use tallow_ir::ops::{Comparison, Reduction};
 use tallow_ir::{DType, Dim, IrError, Op, Shape, TensorType, Value};
 
 /// The texts of a batch, one after another.
-pub(super) struct Texts {
+pub(in crate::families) struct Texts {
     /// The first token of each text, i64 `[B]`.
     pub starts: Value,
     /// The number of its text for each token, i64 `[S]`.

@@ -59,6 +59,7 @@ impl Reader<'_> {
             "Replace" if is_replace(part, " {2,}", "▁") => "space_sign",
             "Replace" if is_replace(part, "``", "\"") => "back_quotes",
             "Replace" if is_replace(part, "''", "\"") => "apostrophes",
+            "Replace" if removes_punctuation(part) => "no_punctuation",
             "BertNormalizer" => {
                 let lowercase = flag("lowercase")?;
                 // Null: as `lowercase`.
@@ -102,6 +103,25 @@ impl Reader<'_> {
     }
 }
 
+/// Whether a step removes the punctuation marks of ASCII: a class of all of them, in any order, perhaps with backslashes.
+fn removes_punctuation(part: &Value) -> bool {
+    let class = part["pattern"]["Regex"].as_str().and_then(|regex| regex.strip_prefix('[')?.strip_suffix(']'));
+    let Some(class) = class.filter(|_| part["content"].as_str() == Some("")) else { return false };
+    let (mut marks, mut chars) = (Vec::new(), class.chars().peekable());
+    while let Some(c) = chars.next() {
+        // An escaped mark stands for itself.
+        match chars.next_if(|next| c == '\\' && next.is_ascii_punctuation()) {
+            Some(escaped) => marks.push(escaped),
+            // A bare one may mean a range, or another class inside.
+            None if matches!(c, '-' | '[' | ']' | '\\') => return false,
+            None => marks.push(c),
+        }
+    }
+    marks.sort_unstable();
+    marks.dedup();
+    marks.into_iter().eq((0..128_u8).map(char::from).filter(char::is_ascii_punctuation))
+}
+
 /// The keys that say where a space is put before text.
 pub(super) fn prefix_settings(prefix: Option<&str>) -> Settings {
     let mut settings = vec![("add_prefix_space".to_owned(), Value::from(prefix.is_some()))];
@@ -109,4 +129,20 @@ pub(super) fn prefix_settings(prefix: Option<&str>) -> Settings {
         settings.push(("prefix_space".to_owned(), prefix.into()));
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_class_of_all_punctuation_is_known() {
+        let of =
+            |regex: &str, content: &str| removes_punctuation(&json!({"pattern": {"Regex": regex}, "content": content}));
+        let all = r#"[!"\#\$%\&'\(\)\*\+,\-\./:;<=>\?@\[\\\]\^_`\{\|\}\~]"#;
+        assert!(of(all, ""));
+        assert!(!of(all, " ") && !of(&all.replace('!', ""), "") && !of(&all.replace('!', "!a"), ""));
+        assert!(!of(&all.replace(r"\-", "-"), "") && !of("[^a]", "") && !of("[", "") && !of("", ""));
+    }
 }

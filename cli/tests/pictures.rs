@@ -1,0 +1,87 @@
+//! Models of pictures as a user runs them: a folder, picture files and texts in, labels, vectors and probabilities out.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::*;
+use std::path::{Path, PathBuf};
+
+fn golden(case: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/goldens-vision").join(case)
+}
+
+/// A folder with the folder `m` in it, a case of `tests/goldens-vision/`, and its picture twice.
+fn folder(case: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("m");
+    std::fs::create_dir_all(&into).unwrap();
+    for file in std::fs::read_dir(golden(case)).unwrap().map(|entry| entry.unwrap().path()) {
+        std::fs::copy(&file, into.join(file.file_name().unwrap())).unwrap();
+    }
+    for name in ["a.png", "b.png"] {
+        std::fs::copy(golden(case).join("picture.png"), dir.path().join(name)).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_classifier_gives_labels() {
+    let dir = folder("resnet-bottleneck");
+    let text = tallow(dir.path(), &["run", "m", "--image", "a.png"]).fine();
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert!(text.lines().all(|line| line.contains(" %")) && text.contains("tabby cat"), "{text}");
+    let json = tallow(dir.path(), &["run", "m", "--image", "a.png", "b.png", "--json"]).json();
+    let labels = |n: usize| json["images"][n]["labels"].as_array().unwrap().clone();
+    assert_eq!((labels(0).len(), json["images"][1]["file"].as_str()), (5, Some("b.png")));
+    assert_eq!(labels(0), labels(1));
+    let sum: f64 = labels(0).iter().map(|label| label["score"].as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-5);
+    let error = tallow(dir.path(), &["run", "m", "--image", "a.png", "--text", "a cat"]).fails(2);
+    assert!(error.contains("takes no whole texts"), "{error}");
+}
+
+#[test]
+fn a_pair_of_towers_gives_vectors_of_either_and_probabilities() {
+    let dir = folder("clip-pair");
+    let run = |more: &[&str]| tallow(dir.path(), &[&["run", "m"], more].concat());
+    let text = run(&["--image", "a.png"]).fine();
+    assert!(text.starts_with("12 numbers, length 1.0000: "), "{text}");
+    let vector = run(&["--image", "a.png", "--json"]).json()["images"][0]["embedding"].as_array().unwrap().len();
+    assert_eq!(vector, 12);
+    let text = run(&["--text", "a fox", "a dog"]).fine();
+    assert!(text.contains("cosine") && text.contains("a fox"), "{text}");
+    let json = run(&["--text", "a fox", "--json"]).json();
+    assert_eq!((json["task"].as_str(), json["results"][0]["embedding"].as_array().unwrap().len()), (Some("embed"), 12));
+
+    let text = run(&["--image", "a.png", "b.png", "--text", "a fox", "a dog"]).fine();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[3]), (6, "a.png", "b.png"), "{text}");
+    assert_eq!(lines[1..3], lines[4..6]);
+    let json = run(&["--image", "a.png", "--text", "a fox", "a dog", "--json"]).json();
+    let texts = json["images"][0]["texts"].as_array().unwrap();
+    assert_eq!(texts.iter().map(|t| t["text"].as_str().unwrap()).collect::<Vec<_>>(), ["a fox", "a dog"]);
+    let scores: Vec<f64> = texts.iter().map(|t| t["score"].as_f64().unwrap()).collect();
+    assert!((scores.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{scores:?}");
+    // One alone is certain among itself.
+    let json = run(&["--image", "a.png", "--text", "a fox", "--json"]).json();
+    assert!((json["images"][0]["texts"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn texts_of_a_pair_are_cut_and_its_inputs_can_be_given() {
+    let dir = folder("siglip-pair");
+    let run = |more: &[&str]| tallow(dir.path(), &[&["run", "m"], more].concat());
+    let ran = run(&["--image", "a.png", "--text", "a fox", &"dog ".repeat(40)]);
+    assert!(ran.stderr.contains("text 2 is longer than 30 tokens"), "{}", ran.stderr);
+    ran.fine();
+    let pixels = golden("siglip-pair").join("golden.safetensors");
+    let input = format!("pixel_values={}", pixels.display());
+    let text = run(&["--input", &input]).fine();
+    assert!(text.contains("image_embeds") && text.contains("[2, 18]"), "{text}");
+    let text = run(&["--input", &input, "--input", "input_ids=5,6,1", "--input", "starts=0"]).fine();
+    assert!(text.contains("probabilities") && text.contains("[2, 1]"), "{text}");
+    let error = run(&["--image", "a.png", "--text", "a\tb", "--pairs"]).fails(2);
+    assert!(error.contains("--pairs"), "{error}");
+    let error = run(&["--text", "a", "--image", "none.png"]).fails(3);
+    assert!(error.contains("none.png"), "{error}");
+}
