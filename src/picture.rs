@@ -16,6 +16,8 @@ type Result<T> = crate::Result<T>;
 
 /// No side of a picture may be longer.
 const LONGEST_SIDE: u32 = 32_768;
+/// No picture that becomes whole patches is longer in one direction by more than this factor.
+const MOST_STRETCHED: u32 = 200;
 /// Most bytes of a decoded picture.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -80,6 +82,8 @@ enum Resize {
     To([u32; 2]),
     /// The shorter side to this, the other in proportion.
     Shortest(u32),
+    /// To whole multiples of a length, with at least and at most so many pixels.
+    Whole { multiple: u32, least: u64, most: u64 },
 }
 
 impl Processor {
@@ -111,7 +115,7 @@ impl Processor {
                 let edge = side(n).ok_or_else(|| wrong("shortest_edge", n.to_string(), "a length in pixels"))?;
                 Some(Resize::Shortest(edge))
             }
-            (None, None) => None,
+            (None, None) => whole(table)?,
         };
         let filter = match table.str("resample")? {
             None | Some("bilinear") => Filter::Bilinear,
@@ -184,6 +188,7 @@ fn resized(picture: &RgbImage, resize: Resize, filter: Filter) -> Result<RgbImag
                 false => [edge, long(width, height)],
             }
         }
+        Resize::Whole { multiple, least, most } => whole_size([height, width], multiple, least, most)?,
     };
     let fault = |cause: String| Error::Usage(format!("a picture of {width} × {height} cannot be resized: {cause}"));
     if to_width > LONGEST_SIDE || to_height > LONGEST_SIDE || to_width == 0 || to_height == 0 {
@@ -193,6 +198,50 @@ fn resized(picture: &RgbImage, resize: Resize, filter: Filter) -> Result<RgbImag
         return Ok(picture.clone());
     }
     Ok(resize::resize(picture, to_width, to_height, filter))
+}
+
+/// A resizing to whole squares of patches, of a model that sees pictures in a text.
+fn whole(table: &Section<'_>) -> Result<Option<Resize>> {
+    let (Some(least), Some(most)) = (table.u64("least_pixels")?, table.u64("most_pixels")?) else { return Ok(None) };
+    let sizes = table.u64("patch")?.zip(table.u64("merge")?).and_then(|(patch, merge)| patch.checked_mul(merge));
+    let multiple = sizes.and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=LONGEST_SIDE).contains(n));
+    let Some(multiple) = multiple else {
+        return Err(Error::Format(table.invalid("patch", "sizes of patches", "`patch` and `merge`, lengths above 0")));
+    };
+    if most == 0 || least > most || most > MOST_BYTES {
+        let found = format!("{least} and {most}");
+        return Err(Error::Format(table.invalid(
+            "most_pixels",
+            &found,
+            "a number of pixels that `least_pixels` is not above",
+        )));
+    }
+    Ok(Some(Resize::Whole { multiple, least, most }))
+}
+
+/// Both sides as whole multiples, halves to the even one, then scaled to have at least and at most so many pixels: the
+/// `smart_resize` of Qwen2-VL.
+fn whole_size([height, width]: [u32; 2], multiple: u32, least: u64, most: u64) -> Result<[u32; 2]> {
+    if height.max(width) > MOST_STRETCHED * height.min(width) {
+        return Err(Error::Usage(format!(
+            "a picture of {width} × {height} cannot be resized: one side may be at most {MOST_STRETCHED} times the other"
+        )));
+    }
+    let m = f64::from(multiple);
+    let sides = [height, width].map(f64::from);
+    let pixels = sides[0] * sides[1];
+    let whole = sides.map(|n| (n / m).round_ties_even() * m);
+    let both = whole[0] * whole[1];
+    let sides = if both > most as f64 {
+        let by = (pixels / most as f64).sqrt();
+        sides.map(|n| ((n / by / m).floor() * m).max(m))
+    } else if both < least as f64 {
+        let by = (least as f64 / pixels).sqrt();
+        sides.map(|n| (n * by / m).ceil() * m)
+    } else {
+        whole
+    };
+    Ok(sides.map(|n| n as u32))
 }
 
 /// What a model says of a picture.

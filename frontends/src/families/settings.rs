@@ -341,8 +341,9 @@ impl<'a> Settings<'a> {
     /// type is known not to read.
     pub fn finish(&mut self, ignored: &[&str]) -> Result<(), FamilyError> {
         let _ = self.section.table(PROCESSOR);
+        let unread = self.section.unread();
         for tower in OTHER_TOWERS {
-            if matches!(self.section.table(tower), Ok(Some(_))) {
+            if unread.iter().any(|key| key == tower) && matches!(self.section.table(tower), Ok(Some(_))) {
                 self.notes
                     .push(format!("`{}` describes a part of the model that this graph leaves out", self.path(tower)));
             }

@@ -54,7 +54,7 @@ pub const TYPES: [TypeSpec; 17] = [
 ];
 
 /// Types whose settings are taken over as they are.
-pub const VERBATIM: [TypeSpec; 23] = [
+pub const VERBATIM: [TypeSpec; 25] = [
     verbatim("audio-spectrogram-transformer"),
     verbatim("bart"),
     verbatim("bert"),
@@ -71,6 +71,8 @@ pub const VERBATIM: [TypeSpec; 23] = [
     verbatim("modernbert"),
     verbatim("mpnet"),
     verbatim("nomic_bert"),
+    verbatim("qwen2_5_vl"),
+    verbatim("qwen2_vl"),
     verbatim("resnet"),
     verbatim("roberta"),
     verbatim("t5"),

@@ -1,6 +1,7 @@
-//! How pictures become the input of a model: `preprocessor_config.json` as the table `[architecture.processor]`.
+//! How pictures become the input of a model: `preprocessor_config.json`, or the part of `processor_config.json` that says
+//! the same, as the table `[architecture.processor]`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
@@ -9,8 +10,7 @@ use crate::json;
 
 /// The table; `None` for a folder that says nothing of pictures.
 pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
-    let path = folder.join("preprocessor_config.json");
-    let Some(Value::Object(map)) = json::read_optional(&path)? else { return Ok(None) };
+    let Some((path, map)) = settings(folder)? else { return Ok(None) };
     // Those of sound say how many bands and samples there are.
     let pictures = ["image_mean", "do_rescale", "image_processor_type", "crop_size"];
     if !pictures.iter().any(|key| map.contains_key(*key)) {
@@ -18,11 +18,19 @@ pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
     }
     let reader = Reader { map: &map, path: &path };
     let mut table = Map::new();
+    let patches = map.get("image_processor_type").and_then(Value::as_str).is_some_and(|t| t.starts_with(PATCHES));
+    if patches {
+        reader.patches(&mut table)?;
+    }
     if reader.flag("do_resize", true)? {
-        reader.size(&mut table)?;
+        match patches {
+            true => reader.pixels(&mut table)?,
+            false => reader.size(&mut table)?,
+        }
         let filter = match map.get("resample").and_then(Value::as_u64) {
             Some(0) => "nearest",
             Some(1) => "lanczos",
+            None if patches => "bicubic",
             None | Some(2) => "bilinear",
             Some(3) => "bicubic",
             Some(other) => return Err(reader.unknown("resample", &other.into())),
@@ -49,7 +57,11 @@ pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
         table.insert("rescale_factor".into(), factor.into());
     }
     if reader.flag("do_normalize", true)? {
-        for (key, name) in [("image_mean", "mean"), ("image_std", "deviation")] {
+        for (key, name, usual) in [("image_mean", "mean", MEAN), ("image_std", "deviation", DEVIATION)] {
+            if patches && !map.contains_key(key) {
+                table.insert(name.into(), usual.to_vec().into());
+                continue;
+            }
             let list = map.get(key).and_then(Value::as_array).filter(|l| l.iter().all(Value::is_number));
             let Some(list) = list else {
                 return Err(reader.unknown(key, map.get(key).unwrap_or(&Value::Null)));
@@ -63,6 +75,26 @@ pub fn read(folder: &Path) -> Result<Option<Map<String, Value>>> {
         }
     }
     Ok(Some(table))
+}
+
+/// The beginning of the names of processors that cut pictures of any size into patches.
+const PATCHES: &str = "Qwen2VLImageProcessor";
+/// What they subtract and divide by where the file does not say it.
+const MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
+const DEVIATION: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
+
+/// The settings of pictures and the file that they stand in.
+fn settings(folder: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
+    let path = folder.join("preprocessor_config.json");
+    if let Some(Value::Object(map)) = json::read_optional(&path)? {
+        return Ok(Some((path, map)));
+    }
+    let path = folder.join("processor_config.json");
+    let Some(Value::Object(mut map)) = json::read_optional(&path)? else { return Ok(None) };
+    match map.remove("image_processor") {
+        Some(Value::Object(inner)) => Ok(Some((path, inner))),
+        _ => Ok(None),
+    }
 }
 
 struct Reader<'a> {
@@ -114,6 +146,42 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Sizes of patches.
+    fn patches(&self, table: &mut Map<String, Value>) -> Result<()> {
+        for (key, name, usual) in
+            [("patch_size", "patch", 14), ("merge_size", "merge", 2), ("temporal_patch_size", "frames", 2)]
+        {
+            table.insert(name.into(), self.count(key, self.map.get(key), usual)?.into());
+        }
+        Ok(())
+    }
+
+    /// The least and the most pixels of a picture: under keys of their own, or as the edges of `size`.
+    fn pixels(&self, table: &mut Map<String, Value>) -> Result<()> {
+        let size = self.map.get("size").filter(|v| !v.is_null());
+        let names = [
+            ("least_pixels", "min_pixels", "shortest_edge", 3136),
+            ("most_pixels", "max_pixels", "longest_edge", 1_003_520),
+        ];
+        for (name, own, edge, usual) in names {
+            let own_value = self.map.get(own).filter(|v| !v.is_null());
+            let inside = size.and_then(|size| size.get(edge));
+            if let (None, Some(size), None) = (own_value, size, inside) {
+                return Err(self.unknown("size", size));
+            }
+            table.insert(name.into(), self.count(own, own_value.or(inside), usual)?.into());
+        }
+        Ok(())
+    }
+
+    /// A number above 0.
+    fn count(&self, key: &str, value: Option<&Value>, usual: u64) -> Result<u64> {
+        match value {
+            None | Some(Value::Null) => Ok(usual),
+            Some(value) => value.as_u64().filter(|n| *n > 0).ok_or_else(|| self.unknown(key, value)),
+        }
+    }
+
     fn unknown(&self, key: &str, found: &Value) -> ImportError {
         ImportError::unsupported(
             self.path,
@@ -160,6 +228,34 @@ mod tests {
         assert_eq!(convnext(384), json!({"size": [384, 384], "resample": "bilinear"}));
         // Settings of sound are none of pictures.
         assert_eq!(table(json!({"feature_size": 80, "sampling_rate": 16000})).unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn patches_of_pictures_of_any_size() {
+        let old = json!({"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 784, "max_pixels": 7840, "patch_size": 7, "do_normalize": false, "image_mean": []});
+        let third = 1.0 / 255.0;
+        assert_eq!(
+            table(old).unwrap(),
+            json!({"patch": 7, "merge": 2, "frames": 2, "least_pixels": 784, "most_pixels": 7840, "resample": "bicubic", "rescale_factor": third})
+        );
+        let new = json!({"image_processor_type": "Qwen2VLImageProcessorFast", "size": {"shortest_edge": 9, "longest_edge": 99}, "merge_size": 1, "do_rescale": false});
+        let mean = json!([0.48145466, 0.4578275, 0.40821073]);
+        let made = table(new).unwrap();
+        assert_eq!((&made["least_pixels"], &made["most_pixels"], &made["merge"]), (&json!(9), &json!(99), &json!(1)));
+        assert_eq!(made["mean"], mean);
+        // In the file of the whole processor.
+        let folder = tempfile::tempdir().unwrap();
+        let whole = json!({"image_processor": {"image_processor_type": "Qwen2VLImageProcessor"}, "processor_class": "Qwen2VLProcessor"});
+        std::fs::write(folder.path().join("processor_config.json"), whole.to_string()).unwrap();
+        assert_eq!(read(folder.path()).unwrap().unwrap()["patch"], 14);
+        for (config, key) in [
+            (json!({"image_processor_type": "Qwen2VLImageProcessor", "size": {"height": 8, "width": 8}}), "size"),
+            (json!({"image_processor_type": "Qwen2VLImageProcessor", "patch_size": 0}), "patch_size"),
+            (json!({"image_processor_type": "Qwen2VLImageProcessor", "max_pixels": "many"}), "max_pixels"),
+        ] {
+            let error = table(config).unwrap_err();
+            assert!(error.contains(key), "{error}");
+        }
     }
 
     #[test]
