@@ -14,3 +14,4 @@ mod others;
 mod rope;
 mod seq2seq;
 mod tiny;
+mod vision_language;
