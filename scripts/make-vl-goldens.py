@@ -230,8 +230,11 @@ def make(name, spec, out):
         processor = put_processor(folder, spec)
         runs, model = prompts(processor, pictures), load(folder)
         made = {run: generate(model, inputs) for run, inputs in runs.items()}
-        varied = len({tuple(ids.tolist()) for ids, _ in made.values()}) == 3
-        if varied and all(clear > 0.02 and len(set(ids.tolist())) > 3 for ids, clear in made.values()):
+        texts = [ids.tolist() for ids, _ in made.values()]
+        varied = len({tuple(ids) for ids in texts}) == 3 and all(len(set(ids)) > 3 for ids in texts)
+        # Words alone, but for an end; ids without a token are never chosen.
+        words = varied and all(max(ids[:-1]) < ID[MARKS[0]] and ids[-1] <= ID["<|im_end|>"] for ids in texts)
+        if words and all(clear > 0.02 for _, clear in made.values()):
             break
     tensors, notes = {}, []
     for p, image in pictures.items():
