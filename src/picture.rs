@@ -332,3 +332,47 @@ impl Model {
         Ok(Seen::Labels(labels.of_text(&values).into_iter().map(|l| (l.label, l.score)).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_whole_multiples_within_the_bounds() {
+        // As `smart_resize` of transformers has them: height, width, multiple, least, most, and both sides.
+        for (height, width, multiple, least, most, wanted) in [
+            (45, 27, 8, 256, 1024, [40, 24]),
+            (22, 13, 8, 384, 1024, [24, 16]),
+            (1080, 1920, 28, 3136, 1_003_520, [728, 1316]),
+            (42, 70, 28, 784, 1_000_000, [56, 56]),
+            (98, 126, 28, 3136, 1_003_520, [112, 112]),
+            (5, 900, 28, 3136, 1_000_000, [28, 756]),
+            (1, 150, 28, 3136, 1_003_520, [28, 700]),
+            (4000, 3000, 28, 3136, 12_845_056, [4004, 2996]),
+        ] {
+            assert_eq!(whole_size([height, width], multiple, least, most).unwrap(), wanted, "{height} × {width}");
+        }
+        let error = whole_size([1, 201], 28, 3136, 1_003_520).unwrap_err().to_string();
+        assert!(error.contains("201 × 1") && error.contains("200 times"), "{error}");
+    }
+
+    #[test]
+    fn sizes_of_patches_that_cannot_be_are_refused_by_name() {
+        let read = |lines: &str| {
+            let text = format!("model_type = \"qwen2_vl\"\n[architecture.processor]\n{lines}");
+            Processor::of(&Config::parse(&text).unwrap()).map(|p| p.unwrap().resize)
+        };
+        let whole = |least, most| Some((Resize::Whole { multiple: 28, least, most }, Filter::Bicubic));
+        let sizes = "patch = 14\nmerge = 2\nresample = \"bicubic\"\n";
+        assert_eq!(read(&format!("{sizes}least_pixels = 3136\nmost_pixels = 9999\n")).unwrap(), whole(3136, 9999));
+        for (lines, key) in [
+            ("patch = 14\nmerge = 0\nleast_pixels = 1\nmost_pixels = 9\n", "patch"),
+            ("least_pixels = 1\nmost_pixels = 9\n", "patch"),
+            ("patch = 14\nmerge = 2\nleast_pixels = 10\nmost_pixels = 9\n", "most_pixels"),
+            ("patch = 14\nmerge = 2\nleast_pixels = 0\nmost_pixels = 9999999999\n", "most_pixels"),
+        ] {
+            let error = read(lines).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}

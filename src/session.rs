@@ -44,7 +44,7 @@ impl Session {
         let mut inner = tallow_executor::Session::new(model.program().clone());
         let begun = model.once().is_none() || model.sight().is_some();
         if model.sight().is_some() {
-            inner.set_fixed(vision_language::nothing(&model)?);
+            inner.set_fixed_by_place(vision_language::nothing(&model)?);
         }
         Ok(Session { model, inner, tokens: Vec::new(), begun, looked: Looked::default() })
     }
@@ -103,7 +103,7 @@ impl Session {
 
     /// Takes the inputs beside the tokens that belong to a prompt with pictures; what was generated before is forgotten.
     pub(crate) fn set_looked(&mut self, fixed: Vec<(String, Tensor)>, looked: Looked) {
-        self.inner.set_fixed(fixed);
+        self.inner.set_fixed_by_place(fixed);
         self.tokens.clear();
         self.looked = looked;
     }

@@ -113,6 +113,19 @@ fn check(what: &str, path: &Path, model: &Model) -> f32 {
     worst
 }
 
+/// Whether picture files are prepared as the library does it.
+fn check_pixels(what: &str, path: &Path, model: &Model) {
+    for name in ["wide", "tall"] {
+        let made = model.patches(&[Picture::read(&path.join(format!("{name}.png"))).unwrap()]).unwrap();
+        let wanted = patches(model, path, &[name.to_owned()]);
+        assert_eq!(made.cells(), wanted.cells(), "{what} {name}");
+        let pixels = |patches: &Patches| values(&patches.inputs()[0].1);
+        let pairs = pixels(&made).into_iter().zip(pixels(&wanted)).collect::<Vec<_>>();
+        let off = pairs.iter().fold(0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(off < 1e-5, "{what} {name}: pixels are off by {off}");
+    }
+}
+
 /// The pictures of a run from their files.
 fn files(path: &Path, run: &Run) -> Vec<Picture> {
     run.pictures.iter().map(|name| Picture::read(&path.join(format!("{name}.png"))).unwrap()).collect()
@@ -155,6 +168,10 @@ fn models_that_see_give_what_transformers_gives() {
             }
             check_files(&what, &path, &model);
         }
+        // Prompts in short chunks.
+        let model = open(&model, Engine::Cpu, 2, 7);
+        check_files(&format!("{name} in chunks"), &path, &model);
+        check_pixels(&name, &path, &model);
     }
     assert!(errors.len() >= 4, "only {} goldens found", errors.len());
     page::record("vl", &all, &errors);
@@ -227,7 +244,43 @@ fn what_does_not_fit_is_refused_by_name() {
     assert!(error.contains("1 tokens for pictures") && error.contains("--image"), "{error}");
     let error = session.begin(&[]).unwrap_err().to_string();
     assert!(error.contains("--image"), "{error}");
+    let temporary = tempfile::tempdir().unwrap();
+    let mut short = tallow::ModelOptions::default();
+    short.program.context = Some(20);
+    let model = Model::open_with(import(&path, temporary.path(), "u32"), &short).unwrap();
+    let error = model
+        .session()
+        .unwrap()
+        .generate_about(std::slice::from_ref(&picture), "what?", &options())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("15 of them for pictures") && error.contains("holds 20"), "{error}");
     let mut teller = Model::storyteller().unwrap().session().unwrap();
     let error = teller.generate_about(&[picture], "what?", &options()).err().unwrap().to_string();
     assert!(error.contains("sees no pictures") && error.contains("qwen2_vl"), "{error}");
+}
+
+/// A copy of a golden with other settings of pictures, imported and opened.
+fn with_processor(change: impl Fn(&mut Value)) -> Model {
+    let (source, temporary) = (folder("tests/goldens-vl/qwen2_vl-plain"), tempfile::tempdir().unwrap());
+    for entry in std::fs::read_dir(&source).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), temporary.path().join(entry.file_name())).unwrap();
+    }
+    let file = temporary.path().join("preprocessor_config.json");
+    let mut settings: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    change(&mut settings);
+    std::fs::write(file, settings.to_string()).unwrap();
+    Model::open(import(temporary.path(), temporary.path(), "u32")).unwrap()
+}
+
+#[test]
+fn pictures_that_cannot_be_prepared_are_refused_by_name() {
+    let picture = [Picture::read(&folder("tests/goldens-vl/qwen2_vl-plain/wide.png")).unwrap()];
+    let refused = |change: fn(&mut Value)| with_processor(change).patches(&picture).unwrap_err().to_string();
+    let error = refused(|s| s["patch_size"] = 8.into());
+    assert!(error.contains("processor.patch") && error.contains("is 8") && error.contains("sees with 4"), "{error}");
+    let error = refused(|s| s["do_resize"] = false.into());
+    assert!(error.contains("45 × 27") && error.contains("squares of 8 pixels"), "{error}");
 }
