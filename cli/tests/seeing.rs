@@ -36,6 +36,10 @@ fn pictures_and_a_prompt_become_text() {
     // A text without a picture is one like any other.
     assert_eq!(run(&["--json", golden[0]["content"].as_str().unwrap()]).json()["text"], text(0));
     run(&["--image", &wide, "--system", "Be brief.", "--json", prompt]).json();
+    let tower = tallow(folder.path(), &["dump", "m.model", "--graph", "encoder"]).fine();
+    assert!(tower.contains("SegmentAttention") && tower.contains("output picture"), "{tower}");
+    let checked = tallow(folder.path(), &["check", "m.model"]).fine();
+    assert!(!checked.contains("nothing reads"), "{checked}");
 }
 
 #[test]

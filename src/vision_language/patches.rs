@@ -175,7 +175,7 @@ mod tests {
         let windows: Vec<i64> = numbers(&patches, "windows").into_iter().step_by(4).collect();
         assert_eq!(windows, [0, 0, 1, 2, 2]);
         // 2 × 3 cells: the third stands behind the four of the first window.
-        let patches = Patches::new(&sight(Some(2)), &vec![0.0; 48], &[[4, 6]]).unwrap();
+        let patches = Patches::new(&sight(Some(2)), &[0.0; 48], &[[4, 6]]).unwrap();
         assert_eq!(numbers(&patches, "order"), [0, 1, 4, 2, 3, 5]);
         assert!(Patches::new(&sight(None), &values, &[[2, 3]]).unwrap_err().to_string().contains("2 × 3"));
         assert!(Patches::new(&sight(None), &values[1..], &grids).unwrap_err().to_string().contains("39 values"));
