@@ -63,6 +63,8 @@ pub struct Way {
     pub detail: String,
     /// The graph (of a program the one that runs for each token).
     pub graph: std::result::Result<Graph, Error>,
+    /// The graph of a family that runs once before a text.
+    pub once: Option<Graph>,
     /// The compiled program.
     pub module: Option<Module>,
 }
@@ -113,13 +115,20 @@ pub fn check(file: &ModelFile) -> Result<Report> {
             .map_err(|e| graph_error(Box::new(e)))
             .and_then(|g| verify(g).map_err(|e| graph_error(Box::new(e))));
         let detail = format.name().to_owned();
-        ways.push(Way { origin: Origin::Section, detail, graph: graph.map(|g| g.into_inner()), module: None });
+        ways.push(Way {
+            origin: Origin::Section,
+            detail,
+            graph: graph.map(|g| g.into_inner()),
+            once: None,
+            module: None,
+        });
     }
     if let Some(model_type) = families::canonical_type(file.config().model_type()) {
-        let graph = families::build(file.config(), file.tensors())
-            .map(|family| family.graph)
-            .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) });
-        ways.push(Way { origin: Origin::Family, detail: model_type.to_owned(), graph, module: None });
+        let (graph, once) = match families::build(file.config(), file.tensors()) {
+            Ok(family) => (Ok(family.graph), family.once),
+            Err(source) => (Err(Error::Family { file: file.label(), source: Box::new(source) }), None),
+        };
+        ways.push(Way { origin: Origin::Family, detail: model_type.to_owned(), graph, once, module: None });
     }
     if let Some((format, _)) = file.program() {
         let module = compiled::module(file);
@@ -127,7 +136,7 @@ pub fn check(file: &ModelFile) -> Result<Report> {
             Ok(module) => (compiled::main_graph(file, &module).map(|g| g.into_inner()), Some(module)),
             Err(error) => (Err(error), None),
         };
-        ways.push(Way { origin: Origin::Program, detail: format.name().to_owned(), graph, module });
+        ways.push(Way { origin: Origin::Program, detail: format.name().to_owned(), graph, once: None, module });
     }
     if ways.is_empty() {
         return Err(Error::Unsupported(format!(
@@ -227,7 +236,7 @@ fn unread(file: &ModelFile, ways: &[Way]) -> Vec<String> {
     for way in ways {
         let Ok(graph) = &way.graph else { return Vec::new() };
         read.extend(graph.weights().map(|(name, _)| name));
-        for graph in way.module.iter().flat_map(|m| m.graphs.values()) {
+        for graph in way.once.iter().chain(way.module.iter().flat_map(|m| m.graphs.values())) {
             read.extend(graph.weights().map(|(name, _)| name));
         }
     }

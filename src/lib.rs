@@ -35,6 +35,7 @@ pub mod speech;
 pub mod tensor_file;
 pub mod text;
 mod tokens;
+pub mod vision_language;
 
 pub use audio::Sound;
 pub use beam::{BeamOptions, EarlyStopping};
@@ -45,6 +46,7 @@ pub use session::{GenerateOptions, Session};
 pub use source::{Opened, Source};
 pub use speech::{Segment, Task, TranscribeOptions, Transcript, Transcription};
 pub use text::{Encoder, TextTask};
+pub use vision_language::Patches;
 
 pub use tallow_compiler as compiler;
 pub use tallow_executor as executor;

@@ -12,6 +12,7 @@ use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor, We
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
 use tallow_frontends::families::seq2seq::Speech;
+use tallow_frontends::families::vision_language::Sight;
 use tallow_frontends::program::build::InputKind;
 use tallow_frontends::program::module::{ENCODER, Start};
 use tallow_frontends::program::{Driver, Module, Outcome};
@@ -65,6 +66,7 @@ struct Inner {
     once: Option<Arc<Program>>,
     driver: Option<Driver>,
     speech: Option<Speech>,
+    sight: Option<Sight>,
     compiled: Option<Compiled>,
     notes: Vec<String>,
     reading: Reading,
@@ -98,7 +100,7 @@ impl Model {
     pub fn from_file(file: ModelFile, options: &ModelOptions) -> Result<Self> {
         let file = Arc::new(file);
         let reading = Reading::begin(&file);
-        let Found { mut graph, mut notes, module, once, driver, speech } = find(&file, options.path)?;
+        let Found { mut graph, mut notes, module, once, driver, speech, sight } = find(&file, options.path)?;
         if passes::takes_one_token(graph.graph()) && !options.token_by_token {
             match passes::whole_prompt(graph.graph()) {
                 Ok(wide) => {
@@ -134,6 +136,7 @@ impl Model {
                 once,
                 driver,
                 speech,
+                sight,
                 compiled,
                 notes,
                 reading,
@@ -207,6 +210,11 @@ impl Model {
     /// How sound becomes text, where the model hears.
     pub fn speech(&self) -> Option<&Speech> {
         self.inner.speech.as_ref()
+    }
+
+    /// How pictures become part of a text, where the model sees.
+    pub fn sight(&self) -> Option<&Sight> {
+        self.inner.sight.as_ref()
     }
 
     /// Whether a text is not continued but read first, by the graph that runs once, as for a translation.
@@ -390,6 +398,8 @@ pub(crate) struct Found {
     pub driver: Option<Driver>,
     /// How sound becomes text.
     pub speech: Option<Speech>,
+    /// How pictures become part of a text.
+    pub sight: Option<Sight>,
 }
 
 /// Finds what a file runs by the wanted path.
@@ -419,7 +429,7 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
         let graph = compiled::main_graph(file, &module)?;
         let once = module.graphs.get(ENCODER).cloned().map(verified).transpose()?;
         let (notes, driver) = (module.notes.clone(), module.driver.clone());
-        return Ok(Found { graph, notes, module: Some(module), once, driver, speech: None });
+        return Ok(Found { graph, notes, module: Some(module), once, driver, speech: None, sight: None });
     }
     match (path, section) {
         (Path::Graph, None) => Err(Error::Usage(format!(
@@ -430,14 +440,14 @@ pub(crate) fn find(file: &ModelFile, path: Path) -> Result<Found> {
             let graph = tallow_frontends::graph_section::from_section(format, text, file.config(), file.tensors())
                 .map_err(|e| Error::Graph { file: file.label(), source: Box::new(e) })?;
             let graph = verified(graph)?;
-            Ok(Found { graph, notes: Vec::new(), module: None, once: None, driver: None, speech: None })
+            Ok(Found { graph, notes: Vec::new(), module: None, once: None, driver: None, speech: None, sight: None })
         }
         (_, None) => {
             let family = families::build(file.config(), file.tensors())
                 .map_err(|source| Error::Family { file: file.label(), source: Box::new(source) })?;
             let (graph, once) = (verified(family.graph)?, family.once.map(verified).transpose()?);
-            let (driver, speech) = (family.driver, family.speech);
-            Ok(Found { graph, notes: family.notes, module: None, once, driver, speech })
+            let (driver, speech, sight) = (family.driver, family.speech, family.sight);
+            Ok(Found { graph, notes: family.notes, module: None, once, driver, speech, sight })
         }
     }
 }

@@ -20,6 +20,8 @@ type Result<T> = crate::Result<T>;
 
 /// No side of a picture may be longer.
 const LONGEST_SIDE: u32 = 32_768;
+/// No picture that becomes whole patches is longer in one direction by more than this factor.
+const MOST_STRETCHED: u32 = 200;
 /// Most bytes of a decoded picture.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -84,6 +86,8 @@ enum Resize {
     To([u32; 2]),
     /// The shorter side to this, the other in proportion.
     Shortest(u32),
+    /// To whole multiples of a length, with at least and at most so many pixels.
+    Whole { multiple: u32, least: u64, most: u64 },
 }
 
 impl Processor {
@@ -115,7 +119,7 @@ impl Processor {
                 let edge = side(n).ok_or_else(|| wrong("shortest_edge", n.to_string(), "a length in pixels"))?;
                 Some(Resize::Shortest(edge))
             }
-            (None, None) => None,
+            (None, None) => whole(table)?,
         };
         let filter = match table.str("resample")? {
             None | Some("bilinear") => Filter::Bilinear,
@@ -188,6 +192,7 @@ fn resized(picture: &RgbImage, resize: Resize, filter: Filter) -> Result<RgbImag
                 false => [edge, long(width, height)],
             }
         }
+        Resize::Whole { multiple, least, most } => whole_size([height, width], multiple, least, most)?,
     };
     let fault = |cause: String| Error::Usage(format!("a picture of {width} × {height} cannot be resized: {cause}"));
     if to_width > LONGEST_SIDE || to_height > LONGEST_SIDE || to_width == 0 || to_height == 0 {
@@ -197,6 +202,50 @@ fn resized(picture: &RgbImage, resize: Resize, filter: Filter) -> Result<RgbImag
         return Ok(picture.clone());
     }
     Ok(resize::resize(picture, to_width, to_height, filter))
+}
+
+/// A resizing to whole squares of patches, of a model that sees pictures in a text.
+fn whole(table: &Section<'_>) -> Result<Option<Resize>> {
+    let (Some(least), Some(most)) = (table.u64("least_pixels")?, table.u64("most_pixels")?) else { return Ok(None) };
+    let sizes = table.u64("patch")?.zip(table.u64("merge")?).and_then(|(patch, merge)| patch.checked_mul(merge));
+    let multiple = sizes.and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=LONGEST_SIDE).contains(n));
+    let Some(multiple) = multiple else {
+        return Err(Error::Format(table.invalid("patch", "sizes of patches", "`patch` and `merge`, lengths above 0")));
+    };
+    if most == 0 || least > most || most > MOST_BYTES {
+        let found = format!("{least} and {most}");
+        return Err(Error::Format(table.invalid(
+            "most_pixels",
+            &found,
+            "a number of pixels that `least_pixels` is not above",
+        )));
+    }
+    Ok(Some(Resize::Whole { multiple, least, most }))
+}
+
+/// Both sides as whole multiples, halves to the even one, then scaled to have at least and at most so many pixels: the
+/// `smart_resize` of Qwen2-VL.
+fn whole_size([height, width]: [u32; 2], multiple: u32, least: u64, most: u64) -> Result<[u32; 2]> {
+    if height.max(width) > MOST_STRETCHED * height.min(width) {
+        return Err(Error::Usage(format!(
+            "a picture of {width} × {height} cannot be resized: one side may be at most {MOST_STRETCHED} times the other"
+        )));
+    }
+    let m = f64::from(multiple);
+    let sides = [height, width].map(f64::from);
+    let pixels = sides[0] * sides[1];
+    let whole = sides.map(|n| (n / m).round_ties_even() * m);
+    let both = whole[0] * whole[1];
+    let sides = if both > most as f64 {
+        let by = (pixels / most as f64).sqrt();
+        sides.map(|n| ((n / by / m).floor() * m).max(m))
+    } else if both < least as f64 {
+        let by = (least as f64 / pixels).sqrt();
+        sides.map(|n| (n * by / m).ceil() * m)
+    } else {
+        whole
+    };
+    Ok(sides.map(|n| n as u32))
 }
 
 /// What a model says of a picture.
@@ -292,5 +341,49 @@ impl Model {
             return Ok(Seen::Embedding(values));
         }
         Ok(Seen::Labels(labels.of_text(&values).into_iter().map(|l| (l.label, l.score)).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_whole_multiples_within_the_bounds() {
+        // As `smart_resize` of transformers has them: height, width, multiple, least, most, and both sides.
+        for (height, width, multiple, least, most, wanted) in [
+            (45, 27, 8, 256, 1024, [40, 24]),
+            (22, 13, 8, 384, 1024, [24, 16]),
+            (1080, 1920, 28, 3136, 1_003_520, [728, 1316]),
+            (42, 70, 28, 784, 1_000_000, [56, 56]),
+            (98, 126, 28, 3136, 1_003_520, [112, 112]),
+            (5, 900, 28, 3136, 1_000_000, [28, 756]),
+            (1, 150, 28, 3136, 1_003_520, [28, 700]),
+            (4000, 3000, 28, 3136, 12_845_056, [4004, 2996]),
+        ] {
+            assert_eq!(whole_size([height, width], multiple, least, most).unwrap(), wanted, "{height} × {width}");
+        }
+        let error = whole_size([1, 201], 28, 3136, 1_003_520).unwrap_err().to_string();
+        assert!(error.contains("201 × 1") && error.contains("200 times"), "{error}");
+    }
+
+    #[test]
+    fn sizes_of_patches_that_cannot_be_are_refused_by_name() {
+        let read = |lines: &str| {
+            let text = format!("model_type = \"qwen2_vl\"\n[architecture.processor]\n{lines}");
+            Processor::of(&Config::parse(&text).unwrap()).map(|p| p.unwrap().resize)
+        };
+        let whole = |least, most| Some((Resize::Whole { multiple: 28, least, most }, Filter::Bicubic));
+        let sizes = "patch = 14\nmerge = 2\nresample = \"bicubic\"\n";
+        assert_eq!(read(&format!("{sizes}least_pixels = 3136\nmost_pixels = 9999\n")).unwrap(), whole(3136, 9999));
+        for (lines, key) in [
+            ("patch = 14\nmerge = 0\nleast_pixels = 1\nmost_pixels = 9\n", "patch"),
+            ("least_pixels = 1\nmost_pixels = 9\n", "patch"),
+            ("patch = 14\nmerge = 2\nleast_pixels = 10\nmost_pixels = 9\n", "most_pixels"),
+            ("patch = 14\nmerge = 2\nleast_pixels = 0\nmost_pixels = 9999999999\n", "most_pixels"),
+        ] {
+            let error = read(lines).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A session: a conversation, or one text after another.
 
 use crate::compiled::{self, Answer};
+use crate::vision_language::{self, Looked};
 use crate::{Error, Generation, Model, Result};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
@@ -34,13 +35,18 @@ pub struct Session {
     pub(crate) tokens: Vec<u32>,
     /// Whether what a program computes once before a text has been computed.
     begun: bool,
+    /// The prompt with pictures that the inputs beside the tokens belong to, of a model that sees.
+    looked: Looked,
 }
 
 impl Session {
     pub(crate) fn new(model: Model) -> Result<Self> {
-        let inner = tallow_executor::Session::new(model.program().clone());
-        let begun = model.once().is_none();
-        Ok(Session { model, inner, tokens: Vec::new(), begun })
+        let mut inner = tallow_executor::Session::new(model.program().clone());
+        let begun = model.once().is_none() || model.sight().is_some();
+        if model.sight().is_some() {
+            inner.set_fixed_by_place(vision_language::nothing(&model)?);
+        }
+        Ok(Session { model, inner, tokens: Vec::new(), begun, looked: Looked::default() })
     }
 
     /// The model.
@@ -92,11 +98,27 @@ impl Session {
     /// # Errors
     /// A model without such a part; inputs that do not fit.
     pub fn begin(&mut self, inputs: &[(String, Tensor)]) -> Result<()> {
+        if self.model.sight().is_some() {
+            let label = self.model.file().label();
+            return Err(Error::Usage(format!("{label}: pictures are given beside a prompt, as by `--image FILE`")));
+        }
         let made = self.once(inputs)?;
         self.inner.set_fixed(made);
         self.tokens.clear();
         self.begun = true;
         Ok(())
+    }
+
+    /// Takes the inputs beside the tokens that belong to a prompt with pictures; what was generated before is forgotten.
+    pub(crate) fn set_looked(&mut self, fixed: Vec<(String, Tensor)>, looked: Looked) {
+        self.inner.set_fixed_by_place(fixed);
+        self.tokens.clear();
+        self.looked = looked;
+    }
+
+    /// The prompt with pictures that the session has looked at.
+    pub(crate) fn looked(&self) -> &Looked {
+        &self.looked
     }
 
     /// Generates text from inputs other than a prompt, or beside one: from sound, say.
@@ -229,18 +251,21 @@ impl Session {
             .map_err(|source| Error::Tokenizer { file: self.model.file().label(), source })
     }
 
-    /// Continues a sequence of ids; what the cache shares with it is not run again.
+    /// Continues a sequence of ids; what the cache shares with it is not run again. Pictures among them are those that the
+    /// session has looked at ([`Session::look`]).
     pub fn continue_ids(&mut self, ids: &[u32], options: &GenerateOptions) -> Result<Generation<'_>> {
         let sampling = match &options.sampling {
             Some(sampling) => *sampling,
             None => self.model.sampling(0)?,
         };
+        let ids = &self.spread(ids);
         Generation::new(self, ids, Sampler::new(sampling)?, options)
     }
 
     /// The logits after `ids`, which become the content of the cache: `f32` `[1, vocab]` for the last
     /// row, or one row per id that was not in the cache yet.
     pub fn logits(&mut self, ids: &[u32], rows: Rows) -> Result<Tensor> {
+        self.check_looked(ids)?;
         let shared = match rows {
             _ if self.inner.is_stateless() => 0,
             Rows::All => 0,

@@ -13,11 +13,12 @@ const BEGIN: &str = "<!-- goldens: begin (written by `TALLOW_BLESS=1 cargo test 
 const END: &str = "<!-- goldens: end -->";
 
 /// Kinds of goldens, and what they are about.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("decoder", "logits"),
     ("encoder", "hidden states, embeddings, logits of heads"),
     ("seq2seq", "logits, generated tokens"),
     ("vision", "hidden states, vectors, logits, probabilities"),
+    ("vl", "rows of pictures, logits, generated tokens, text about picture files"),
 ];
 
 /// Types whose proof is no error of logits.

@@ -24,12 +24,35 @@ pub struct Message {
     pub role: String,
     /// The text.
     pub content: String,
+    /// Pictures that stand before the text; templates see a list of them and the text where there are some.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pictures: usize,
+}
+
+/// Whether there are none.
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Message {
     /// A turn of this role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { role: role.into(), content: content.into() }
+        Self { role: role.into(), content: content.into(), pictures: 0 }
+    }
+
+    /// The turn with so many pictures before its text.
+    pub fn with_pictures(self, pictures: usize) -> Self {
+        Self { pictures, ..self }
+    }
+
+    /// What a template sees: the text, or the list of pictures and text.
+    fn value(&self) -> Value {
+        if self.pictures == 0 {
+            return context! { role => self.role, content => self.content };
+        }
+        let pictures = std::iter::repeat_n(context! { type => "image" }, self.pictures);
+        let text = context! { type => "text", text => self.content };
+        context! { role => self.role, content => pictures.chain([text]).collect::<Vec<_>>() }
     }
 }
 
@@ -208,7 +231,7 @@ impl ChatTemplate {
         let has_system = messages.first().is_some_and(|first| matches!(first.role.as_str(), "system" | "developer"));
         let system = self.system_default.as_ref().filter(|_| !has_system);
         let system = system.map(|content| Message::new("system", content));
-        let messages: Vec<&Message> = system.iter().chain(messages).collect();
+        let messages: Vec<Value> = system.iter().chain(messages).map(Message::value).collect();
         let special = |text: &Option<String>| text.as_deref().map_or(Value::UNDEFINED, Value::from);
         let now = self.now.unwrap_or_else(SystemTime::now);
         let base = context! {

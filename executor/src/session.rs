@@ -38,6 +38,8 @@ pub struct Session {
     pub(crate) random: RandomState,
     /// Inputs of every call of [`Session::forward`] beside the ids.
     fixed: Vec<(String, Tensor)>,
+    /// Whether a text with them must run at once.
+    whole: bool,
     runner: Runner,
     /// The sizes of [`Session::decode`].
     sizes: Bindings,
@@ -53,7 +55,7 @@ impl Session {
         let caches = vec![Cache::new(program.cache); program.plan().caches as usize];
         let (fixed, sizes, logits) = Default::default();
         let (random, runner, recorder) = (RandomState::default(), Runner::default(), None);
-        Session { program, caches, past: 0, random, fixed, runner, sizes, logits, recorder }
+        Session { program, caches, past: 0, random, fixed, whole: false, runner, sizes, logits, recorder }
     }
 
     /// The program.
@@ -94,6 +96,14 @@ impl Session {
     pub fn set_fixed(&mut self, inputs: Vec<(String, Tensor)>) {
         self.reset();
         self.fixed = inputs;
+        self.whole = true;
+    }
+
+    /// The same, with inputs in which the graph finds by the place of a token in the text what belongs to it, so that a long
+    /// text runs in chunks.
+    pub fn set_fixed_by_place(&mut self, inputs: Vec<(String, Tensor)>) {
+        self.set_fixed(inputs);
+        self.whole = false;
     }
 
     /// Begins the random numbers of the graph anew, from this seed; a session begins with the seed 0. The
@@ -136,7 +146,7 @@ impl Session {
         let run = |session: &mut Self| -> Result<Tensor> {
             let mut parts = Vec::new();
             let chunk = match session.program.one_token_inputs() {
-                [] if session.is_stateless() || !session.fixed.is_empty() => ids.len(),
+                [] if session.is_stateless() || session.whole => ids.len(),
                 [] => session.program.options.chunk.max(1),
                 _ => 1,
             };

@@ -232,6 +232,19 @@ pub fn current_name(name: &str) -> String {
     name.to_owned()
 }
 
+/// The name of a tensor of a family that keeps its files' names: newer files put the parts of `model_type` under one more
+/// name, and both are called as in the older ones.
+pub fn family_name(model_type: &str, name: &str) -> String {
+    let parts = [("model.language_model.", "model."), ("model.visual.", "visual.")];
+    let seeing = ["qwen2_vl", "qwen2_5_vl"].contains(&model_type);
+    for (new, old) in parts.iter().filter(|_| seeing) {
+        if let Some(rest) = name.strip_prefix(new) {
+            return format!("{old}{rest}");
+        }
+    }
+    current_name(name)
+}
+
 /// True for the linear map that scores experts. It decides what is computed at all, and is small: it is never rounded.
 pub fn is_router(name: &str) -> bool {
     [".mlp.gate.weight", ".block_sparse_moe.gate.weight", ".router.proj.weight"].iter().any(|end| name.ends_with(end))

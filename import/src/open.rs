@@ -166,7 +166,10 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 });
             };
             // Programs call tensors what their files do, but for what old files call the parameters of a norm.
-            let name = if verbatim { names::current_name(&tensor.name) } else { scheme.usual_name(&tensor.name) };
+            let name = match verbatim {
+                true => names::family_name(config.spec.name, &tensor.name),
+                false => scheme.usual_name(&tensor.name),
+            };
             let Some(ty) = tensor.dtype.float() else {
                 leave_out("a buffer of integers or truth values");
                 continue;

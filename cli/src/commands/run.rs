@@ -2,6 +2,7 @@
 
 mod outputs;
 mod pictures;
+mod seeing;
 mod speech;
 mod texts;
 
@@ -37,6 +38,7 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
     tallow run sentiment.model --text - --json < reviews.txt\n  \
     tallow run ./vit-base-patch16-224 --image cat.jpg dog.png\n  \
     tallow run ./clip-vit-base-patch32 --image cat.jpg --text \"a photo of a cat\" \"a photo of a dog\"\n  \
+    tallow run ./Qwen2-VL-2B-Instruct --image cat.jpg \"Describe the picture.\"\n  \
     tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
 pub struct Run {
     /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
@@ -67,7 +69,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
     input: Vec<String>,
     /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, the text that a model
-    /// writes about one; with --text, how well each text fits each picture.
+    /// writes about them; with --text, how well each text fits each picture.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
     image: Vec<PathBuf>,
     /// Give what an encoder makes of these texts: vectors with their cosines, labels, tagged tokens, or words for its masks;
@@ -132,12 +134,16 @@ impl Run {
         }
         let driver = model.driver();
         if !self.image.is_empty() {
+            if model.sight().is_some() {
+                let (pictures, prompt) = seeing::pictures(&model, &self.image, prompt)?;
+                return self.run_text(&model, Given::Pictures(&pictures), Some(&prompt), load, ui);
+            }
             if model.driver().is_some() {
                 let [image] = self.image.as_slice() else {
                     bail!("--image takes one file for a model that writes text about it");
                 };
                 let inputs = [model.picture(&Picture::read(image)?)?];
-                return self.run_text(&model, Some(&inputs), prompt.as_deref(), load, ui);
+                return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
             }
             return pictures::run(&model, &self.image, self.json);
         }
@@ -150,7 +156,7 @@ impl Run {
                         "--output is for the outputs of a graph; generated text comes on stdout".into()
                     ));
                 }
-                return self.run_text(&model, Some(&inputs), prompt.as_deref(), load, ui);
+                return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
             }
             let mut inputs = inputs;
             match prompt {
@@ -178,14 +184,14 @@ impl Run {
             bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));
         }
         if driver.is_some_and(|d| d.start != Start::Prompt) && prompt.is_none() {
-            return self.run_text(&model, Some(&[]), None, load, ui);
+            return self.run_text(&model, Given::Inputs(&[]), None, load, ui);
         }
         model.takes_text()?;
         let prompt = prompt.map_or_else(read_prompt, Ok)?;
         if let Some(beams) = self.search(&model) {
             return self.run_search(&model, &prompt, beams, ui);
         }
-        self.run_text(&model, None, Some(&prompt), load, ui)
+        self.run_text(&model, Given::Nothing, Some(&prompt), load, ui)
     }
 
     /// The search that is asked for, or that the model is meant for where nothing else is.
@@ -222,15 +228,8 @@ impl Run {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Text that goes on from a prompt, or from the inputs of a program.
-    fn run_text(
-        &self,
-        model: &Model,
-        inputs: Option<&[(String, Tensor)]>,
-        prompt: Option<&str>,
-        load: f64,
-        ui: &Ui,
-    ) -> Result<ExitCode> {
+    /// Text that goes on from a prompt, from the inputs of a program, or from pictures.
+    fn run_text(&self, model: &Model, given: Given<'_>, prompt: Option<&str>, load: f64, ui: &Ui) -> Result<ExitCode> {
         let sampling = self.sampling.over(model)?;
         let options = GenerateOptions {
             sampling: Some(sampling),
@@ -240,13 +239,18 @@ impl Run {
             ignore_end: self.ignore_end,
         };
         let mut session = model.session()?;
-        let mut generation = match (inputs, &self.system) {
-            (Some(inputs), _) => session.generate_from(inputs, prompt, &options)?,
-            (None, Some(system)) => {
-                let question = tallow::Message::new("user", prompt.unwrap_or_default());
-                session.reply(&[tallow::Message::new("system", system), question], &options)?
+        let question = prompt.unwrap_or_default();
+        let conversation = |system: &str, pictures: usize| {
+            [tallow::Message::new("system", system), tallow::Message::new("user", question).with_pictures(pictures)]
+        };
+        let mut generation = match (given, &self.system) {
+            (Given::Inputs(inputs), _) => session.generate_from(inputs, prompt, &options)?,
+            (Given::Pictures(pictures), Some(system)) => {
+                session.reply_about(pictures, &conversation(system, pictures.len()), &options)?
             }
-            (None, None) => session.generate_with(prompt.unwrap_or_default(), &options)?,
+            (Given::Pictures(pictures), None) => session.generate_about(pictures, question, &options)?,
+            (Given::Nothing, Some(system)) => session.reply(&conversation(system, 0), &options)?,
+            (Given::Nothing, None) => session.generate_with(question, &options)?,
         };
         let mut out = std::io::stdout().lock();
         let mut text = String::new();
@@ -364,6 +368,16 @@ impl Run {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What a text goes on from beside a prompt.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Nothing,
+    /// Inputs of a program.
+    Inputs(&'a [(String, Tensor)]),
+    /// Pictures that the text is about.
+    Pictures(&'a [Picture]),
 }
 
 /// Name and tensor of `NAME=VALUE`, an input of what the model runs.

@@ -27,6 +27,11 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 const EXP: [f32; 6] = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5e-1];
 /// From the highest power of x² down to the first.
 const TANH: [f32; 5] = [-5.704_988_7e-3, 2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1];
+/// Numerator of `erf(x)/x` from the highest power of x² down to the lowest.
+const ERF_ABOVE: [f32; 7] =
+    [-2.726_142_3e-10, 2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906e-4, -2.954_6e-3, -1.609_603_3e-2];
+/// Its denominator.
+const ERF_BELOW: [f32; 5] = [-1.456_607_2e-5, -2.133_740_5e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2];
 
 /// `eˣ`: 0 below the least subnormal number, infinity above the range, NaN for NaN.
 #[inline(always)]
@@ -117,24 +122,20 @@ pub(super) unsafe fn tanh_of<V: Lanes>(x: V) -> V {
     }
 }
 
-/// The error function.
+/// The error function, with fused multiplications and additions.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     let x = if x > 4.0 { 4.0 } else { x };
     let x = if x < -4.0 { -4.0 } else { x };
     let z = x * x;
-    let mut p = -2.726_142_3e-10_f32;
-    p = p * z + 2.770_681_4e-8;
-    p = p * z - 2.101_024e-6;
-    p = p * z - 5.692_506_4e-5;
-    p = p * z - 7.349_906e-4;
-    p = p * z - 2.954_6e-3;
-    p = p * z - 1.609_603_3e-2;
-    let mut q = -1.456_607_2e-5_f32;
-    q = q * z - 2.133_740_5e-4;
-    q = q * z - 1.682_827e-3;
-    q = q * z - 7.373_329_2e-3;
-    q = q * z - 1.426_473_9e-2;
+    let [mut p, rest @ ..] = ERF_ABOVE;
+    for factor in rest {
+        p = p.mul_add(z, factor);
+    }
+    let [mut q, rest @ ..] = ERF_BELOW;
+    for factor in rest {
+        q = q.mul_add(z, factor);
+    }
     x * p / q
 }
 

@@ -14,6 +14,7 @@ pub mod seq2seq;
 mod settings;
 mod shapes;
 pub mod vision;
+pub mod vision_language;
 
 pub use error::{FamilyError, Misshapen, TensorFaults};
 pub use settings::{MOST_LAYERS, PROCESSOR, Settings};
@@ -31,6 +32,7 @@ use std::collections::HashSet;
 use tallow_format::Config;
 use tallow_ir::{DType, Graph, IrError, Value};
 use vision::{convnext, dinov2, pair, resnet, vit};
+use vision_language::Sight;
 
 /// A graph built from a config, and what the builder noticed on the way.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub struct Family {
     pub driver: Option<Driver>,
     /// How sound becomes text, where it hears.
     pub speech: Option<Speech>,
+    /// How pictures become part of a text, where it sees.
+    pub sight: Option<Sight>,
     /// Things worth telling: keys without effect, tensors that are not read.
     pub notes: Vec<String>,
     /// Tensors that the graph does not read, apart from buffers that carry nothing.
@@ -71,7 +75,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
     let family = family_of(config.model_type())?;
     let (described, mut settings) = read(family, config, tensors)?;
     settings.finish(family.ignored)?;
-    let (mut once, mut driver, mut speech, mut passed) = (None, None, None, HashSet::new());
+    let (mut once, mut driver, mut speech, mut sight, mut passed) = (None, None, None, None, HashSet::new());
     let graph = match described {
         Described::Decoder(spec) => decoder::build(&spec, tensors, settings.defaulted())?,
         Described::Other(model) => {
@@ -83,6 +87,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
             model.build(&mut parts).map_err(fault)?;
             driver = model.driver();
             speech = model.speech();
+            sight = model.sight();
             passed = parts.passed().clone();
             parts.finish(settings.defaulted())?
         }
@@ -106,7 +111,7 @@ pub fn build(config: &Config, tensors: &dyn TensorShapes) -> Result<Family, Fami
         let s = if unread_tensors.len() == 1 { " is" } else { "s are" };
         notes.push(format!("{} tensor{s} not read: {}", unread_tensors.len(), listed(&unread_tensors)));
     }
-    Ok(Family { model_type: family.name, graph, once, driver, speech, notes, unread_tensors })
+    Ok(Family { model_type: family.name, graph, once, driver, speech, sight, notes, unread_tensors })
 }
 
 /// Reads a config into the description that [`build`] works from.
@@ -174,6 +179,11 @@ pub trait Build {
 
     /// How sound becomes text, where it hears.
     fn speech(&self) -> Option<Speech> {
+        None
+    }
+
+    /// How pictures become part of a text, where it sees.
+    fn sight(&self) -> Option<Sight> {
         None
     }
 }
@@ -382,11 +392,25 @@ const TYPES: &[FamilyType] = &[
         ignored: &["use_mrope"],
     },
     FamilyType {
+        name: "qwen2_5_vl",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(vision_language::qwen2_5_vl),
+        ignored: vision_language::IGNORED,
+    },
+    FamilyType {
         name: "qwen2_moe",
         aliases: &[],
         tied: false,
         reader: Reader::Decoder(sparse::qwen2_moe),
         ignored: &["router_aux_loss_coef"],
+    },
+    FamilyType {
+        name: "qwen2_vl",
+        aliases: &[],
+        tied: false,
+        reader: Reader::Other(vision_language::qwen2_vl),
+        ignored: vision_language::IGNORED,
     },
     FamilyType { name: "qwen3", aliases: &[], tied: false, reader: Reader::Decoder(llama::qwen3), ignored: &[] },
     FamilyType {

@@ -15,3 +15,4 @@ mod rope;
 mod seq2seq;
 mod tiny;
 mod vision;
+mod vision_language;

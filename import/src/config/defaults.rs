@@ -54,7 +54,7 @@ pub const TYPES: [TypeSpec; 17] = [
 ];
 
 /// Types whose settings are taken over as they are.
-pub const VERBATIM: [TypeSpec; 30] = [
+pub const VERBATIM: [TypeSpec; 32] = [
     verbatim("audio-spectrogram-transformer"),
     verbatim("bart"),
     verbatim("bert"),
@@ -75,6 +75,8 @@ pub const VERBATIM: [TypeSpec; 30] = [
     verbatim("modernbert"),
     verbatim("mpnet"),
     verbatim("nomic_bert"),
+    verbatim("qwen2_5_vl"),
+    verbatim("qwen2_vl"),
     verbatim("resnet"),
     verbatim("roberta"),
     verbatim("siglip"),

@@ -39,6 +39,7 @@ const CLASSES: &[Class] = &[
             })
         },
     },
+    Class { name: "Qwen2VL", types: &["qwen2_vl", "qwen2_5_vl"], square: false, defaults: patches },
     Class {
         name: "Siglip",
         types: &["siglip", "siglip_vision_model"],
@@ -63,11 +64,19 @@ const CLASSES: &[Class] = &[
     },
 ];
 
+const CLIP_MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
+const CLIP_DEVIATION: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
+
 fn shortest_and_crop() -> Value {
     json!({
         "size": {"shortest_edge": 224}, "resample": 3, "do_center_crop": true, "crop_size": 224,
-        "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
+        "image_mean": CLIP_MEAN, "image_std": CLIP_DEVIATION,
     })
+}
+
+/// Without bounds, which have keys of their own.
+fn patches() -> Value {
+    json!({"resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_DEVIATION})
 }
 
 /// What names of classes end with.

@@ -20,8 +20,18 @@ pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>
     }
     let reader = Reader { map: &map, path: &path };
     let mut table = Map::new();
+    let patches = match map.get("image_processor_type").and_then(Value::as_str) {
+        Some(class) => class.starts_with(PATCHES),
+        None => matches!(model_type, "qwen2_vl" | "qwen2_5_vl"),
+    };
+    if patches {
+        reader.patches(&mut table)?;
+    }
     if reader.flag("do_resize", true)? {
-        reader.size(&mut table)?;
+        match patches {
+            true => reader.pixels(&mut table)?,
+            false => reader.size(&mut table)?,
+        }
         let filter = match map.get("resample").and_then(Value::as_u64) {
             Some(0) => "nearest",
             Some(1) => "lanczos",
@@ -66,6 +76,9 @@ pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>
     }
     Ok(Some(table))
 }
+
+/// The beginning of the names of processors that cut pictures of any size into patches.
+const PATCHES: &str = "Qwen2VLImageProcessor";
 
 /// The settings of a folder and the file that they stand in. Those inside a file for several kinds of input come first.
 fn settings(folder: &Path) -> Result<Option<(PathBuf, Map<String, Value>)>> {
@@ -130,6 +143,42 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Sizes of patches.
+    fn patches(&self, table: &mut Map<String, Value>) -> Result<()> {
+        for (key, name, usual) in
+            [("patch_size", "patch", 14), ("merge_size", "merge", 2), ("temporal_patch_size", "frames", 2)]
+        {
+            table.insert(name.into(), self.count(key, self.map.get(key), usual)?.into());
+        }
+        Ok(())
+    }
+
+    /// The least and the most pixels of a picture: under keys of their own, or as the edges of `size`.
+    fn pixels(&self, table: &mut Map<String, Value>) -> Result<()> {
+        let size = self.map.get("size").filter(|v| !v.is_null());
+        let names = [
+            ("least_pixels", "min_pixels", "shortest_edge", 3136),
+            ("most_pixels", "max_pixels", "longest_edge", 1_003_520),
+        ];
+        for (name, own, edge, usual) in names {
+            let own_value = self.map.get(own).filter(|v| !v.is_null());
+            let inside = size.and_then(|size| size.get(edge));
+            if let (None, Some(size), None) = (own_value, size, inside) {
+                return Err(self.unknown("size", size));
+            }
+            table.insert(name.into(), self.count(own, own_value.or(inside), usual)?.into());
+        }
+        Ok(())
+    }
+
+    /// A number above 0.
+    fn count(&self, key: &str, value: Option<&Value>, usual: u64) -> Result<u64> {
+        match value {
+            None | Some(Value::Null) => Ok(usual),
+            Some(value) => value.as_u64().filter(|n| *n > 0).ok_or_else(|| self.unknown(key, value)),
+        }
+    }
+
     fn unknown(&self, key: &str, found: &Value) -> ImportError {
         ImportError::unsupported(
             self.path,
@@ -189,6 +238,34 @@ mod tests {
         assert_eq!(size("vit"), json!([8, 8]));
         write("processor_config.json", json!({"image_processor": {"image_processor_type": "SiglipImageProcessor"}}));
         assert_eq!(size("vit"), json!([224, 224]));
+    }
+
+    #[test]
+    fn patches_of_pictures_of_any_size() {
+        let old = json!({"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 784, "max_pixels": 7840, "patch_size": 7, "do_normalize": false, "image_mean": []});
+        let third = 1.0 / 255.0;
+        assert_eq!(
+            table(old).unwrap(),
+            json!({"patch": 7, "merge": 2, "frames": 2, "least_pixels": 784, "most_pixels": 7840, "resample": "bicubic", "rescale_factor": third})
+        );
+        let new = json!({"image_processor_type": "Qwen2VLImageProcessorFast", "size": {"shortest_edge": 9, "longest_edge": 99}, "merge_size": 1, "do_rescale": false});
+        let mean = json!([0.48145466, 0.4578275, 0.40821073]);
+        let made = table(new).unwrap();
+        assert_eq!((&made["least_pixels"], &made["most_pixels"], &made["merge"]), (&json!(9), &json!(99), &json!(1)));
+        assert_eq!(made["mean"], mean);
+        // In the file of the whole processor.
+        let folder = tempfile::tempdir().unwrap();
+        let whole = json!({"image_processor": {"image_processor_type": "Qwen2VLImageProcessor"}, "processor_class": "Qwen2VLProcessor"});
+        std::fs::write(folder.path().join("processor_config.json"), whole.to_string()).unwrap();
+        assert_eq!(read(folder.path(), "").unwrap().unwrap()["patch"], 14);
+        for (config, key) in [
+            (json!({"image_processor_type": "Qwen2VLImageProcessor", "size": {"height": 8, "width": 8}}), "size"),
+            (json!({"image_processor_type": "Qwen2VLImageProcessor", "patch_size": 0}), "patch_size"),
+            (json!({"image_processor_type": "Qwen2VLImageProcessor", "max_pixels": "many"}), "max_pixels"),
+        ] {
+            let error = table(config).unwrap_err();
+            assert!(error.contains(key), "{error}");
+        }
     }
 
     #[test]

@@ -43,13 +43,22 @@ const SPEECH: &[&str] = &[
     "task_to_id",
 ];
 
+/// Whether the head is the table of embeddings.
+const TIED: &str = "tie_word_embeddings";
+
 /// The `[architecture]` table of a config; `generation` holds the settings of `generation_config.json`.
 pub fn table(root: &Map<String, Value>, generation: &Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::new();
     if let Some(text) = tower_of(root, "text") {
         plain(text, &mut out);
     }
+    let tied = |table: &Map<String, Value>| table.get(TIED).and_then(Value::as_bool) == Some(true);
+    let tied = tied(&out) || tied(root);
     plain(root, &mut out);
+    if tied {
+        // The head is tied if either place says so.
+        out.insert(TIED.to_owned(), true.into());
+    }
     for key in root.keys() {
         let Some(tower) = key.strip_suffix("_config") else { continue };
         let Some(inner) = tower_of(root, tower) else { continue };
@@ -137,7 +146,8 @@ mod tests {
         let root = json!({
             "model_type": "llava",
             "image_token_index": 9,
-            "text_config": {"hidden_size": 8, "rope_theta": null, "sliding_window": null},
+            "tie_word_embeddings": false,
+            "text_config": {"hidden_size": 8, "rope_theta": null, "sliding_window": null, "tie_word_embeddings": true},
             "vision_config": {"hidden_size": 4, "model_type": "clip"},
             "id2label": {"0": "cat", "1": "dog"},
         });
@@ -146,6 +156,7 @@ mod tests {
         let expected = json!({
             "hidden_size": 8,
             "sliding_window": 0,
+            "tie_word_embeddings": true,
             "image_token_index": 9,
             "vision": {"hidden_size": 4},
             "suppress_tokens": [1],

@@ -13,29 +13,50 @@ use tallow_ir::{Dim, Graph, IrError, Op, SEQUENCE, Shape, TensorType, Value};
 /// # Errors
 /// Every missing tensor and every tensor of another shape, together.
 pub fn build(spec: &DecoderSpec, tensors: &dyn TensorShapes, hints: &[String]) -> Result<Graph, FamilyError> {
-    let mut builder = Builder { spec, parts: Parts::new(spec.model_type, tensors) };
-    builder.decoder().map_err(|source| FamilyError::Graph { model_type: spec.model_type.to_owned(), source })?;
-    builder.parts.finish(hints)
-}
-
-struct Builder<'a> {
-    spec: &'a DecoderSpec,
-    parts: Parts<'a>,
-}
-
-impl Builder<'_> {
-    fn decoder(&mut self) -> Result<(), IrError> {
-        let spec = self.spec;
-        let ids = self.parts.graph.input("input_ids", TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)])))?;
-        let table = self.parts.weight(&spec.embedding.tensor, &[spec.vocab, spec.hidden])?;
-        let rows = self.parts.graph.op(Op::TokenEmbed, &[ids, table])?;
-        let mut h = scaled(&mut self.parts.graph, rows, spec.embedding.scale)?;
-        self.parts.graph.name(h, "embed");
+    let mut parts = Parts::new(spec.model_type, tensors);
+    let mut decoder = || {
+        let ids = parts.graph.input("input_ids", TensorType::i64(Shape::new([Dim::symbol(SEQUENCE)])))?;
+        let mut h = embed(&mut parts, spec, ids)?;
         if let Some(most) = spec.embedding.positions {
             let table = format!("{}{}.weight", spec.names.prefix, spec.names.positions);
-            let learned = self.parts.learned_positions(ids, &table, [most, spec.hidden])?;
-            h = self.parts.op(Op::Add, &[h, learned], "embed_with_positions")?;
+            let learned = parts.learned_positions(ids, &table, [most, spec.hidden])?;
+            h = parts.op(Op::Add, &[h, learned], "embed_with_positions")?;
         }
+        decode(&mut parts, spec, h, None)
+    };
+    decoder().map_err(|source| FamilyError::Graph { model_type: spec.model_type.to_owned(), source })?;
+    parts.finish(hints)
+}
+
+/// The rows of the table of embeddings, `[S, hidden]`, for `ids` (i64 `[S]`).
+pub(crate) fn embed(parts: &mut Parts<'_>, spec: &DecoderSpec, ids: Value) -> Built {
+    let table = parts.weight(&spec.embedding.tensor, &[spec.vocab, spec.hidden])?;
+    let rows = parts.graph.op(Op::TokenEmbed, &[ids, table])?;
+    let h = scaled(&mut parts.graph, rows, spec.embedding.scale)?;
+    parts.graph.name(h, "embed");
+    Ok(h)
+}
+
+/// From the embedded tokens `h` (`[S, hidden]`) to the output `logits` (`[S, vocab]`). `places` (i64 `[axes, S]`) are
+/// their positions where the rotation has several axes.
+pub(crate) fn decode(
+    parts: &mut Parts<'_>,
+    spec: &DecoderSpec,
+    h: Value,
+    places: Option<Value>,
+) -> Result<(), IrError> {
+    Builder { spec, parts, places }.decoder(h)
+}
+
+struct Builder<'a, 'p> {
+    spec: &'a DecoderSpec,
+    parts: &'a mut Parts<'p>,
+    places: Option<Value>,
+}
+
+impl Builder<'_, '_> {
+    fn decoder(&mut self, mut h: Value) -> Result<(), IrError> {
+        let spec = self.spec;
         for layer in 0..spec.layers.len() {
             h = self.layer(layer, h)?;
         }
@@ -93,7 +114,7 @@ impl Builder<'_> {
     fn attention(&mut self, layer: usize, x: Value) -> Built {
         let spec = self.spec;
         if let Some(latent) = &spec.attention.latent {
-            return latent.build(&mut self.parts, spec, layer, x);
+            return latent.build(self.parts, spec, layer, x);
         }
         let (a, names, hidden) = (&spec.attention, &spec.names, spec.hidden);
         let part = |p: &str| names.in_layer(layer, p);
@@ -136,19 +157,19 @@ impl Builder<'_> {
 
     /// Norm and rotation of queries or keys (`[S, heads · head_dim]`), where the layer has them.
     fn heads(&mut self, x: Value, layer: usize, heads: u32, norm: &str, what: &str) -> Built {
-        let spec = self.spec;
+        let (spec, places) = (self.spec, self.places);
         let head_dim = spec.attention.head_dim;
         let name = spec.names.in_layer(layer, norm);
         let says = format!("layer{layer}.{what}_norm");
         let x = match (spec.attention.head_norm, spec.norm) {
-            (HeadNorm::Off, _) => return turn_heads(&mut self.parts.graph, spec, layer, x, heads, None, what),
+            (HeadNorm::Off, _) => return turn_heads(&mut self.parts.graph, spec, layer, x, heads, None, places, what),
             (HeadNorm::Projection, _) => {
                 let x = self.norm(x, &name, heads * head_dim, &says)?;
-                return turn_heads(&mut self.parts.graph, spec, layer, x, heads, None, what);
+                return turn_heads(&mut self.parts.graph, spec, layer, x, heads, None, places, what);
             }
             (HeadNorm::PerHead, Norm::Rms { eps, .. }) => {
                 let gain = Some((eps, self.gain(&name, head_dim, &says)?));
-                return turn_heads(&mut self.parts.graph, spec, layer, x, heads, gain, what);
+                return turn_heads(&mut self.parts.graph, spec, layer, x, heads, gain, places, what);
             }
             (HeadNorm::PerHead, Norm::Layer { .. }) => {
                 let x = split_heads(&mut self.parts.graph, spec, layer, x, heads, what)?;
@@ -169,7 +190,7 @@ impl Builder<'_> {
                 self.norm_by_rows(x, rows, &says)?
             }
         };
-        turn_split_heads(&mut self.parts.graph, spec, layer, x, heads, what)
+        turn_split_heads(&mut self.parts.graph, spec, layer, x, heads, places, what)
     }
 
     /// The norm over each head of `x` (`[S, heads, head_dim]`), with a row of `gains` (`[heads, head_dim]`) for each.
@@ -190,7 +211,7 @@ impl Builder<'_> {
         let spec = self.spec;
         if let Some(experts) = &spec.layers[layer].experts {
             let (tensors, says) = (spec.names.in_layer(layer, ""), format!("layer{layer}"));
-            let y = experts.build(&mut self.parts, Place { tensors: &tensors, says: &says, hidden: spec.hidden }, x)?;
+            let y = experts.build(self.parts, Place { tensors: &tensors, says: &says, hidden: spec.hidden }, x)?;
             self.parts.graph.name(y, format!("{says}.ffn_out"));
             return Ok(y);
         }
@@ -251,7 +272,8 @@ pub(crate) fn gain(graph: &mut Graph, spec: &DecoderSpec, weight: Value) -> Buil
 }
 
 /// Norm of each head of `x` (`[S, heads · head_dim]`) by its mean square, where `norm` gives ε and gain, and rotation,
-/// where the layer has it. `what` is `q` or `k`.
+/// where the layer has it, by `places` where they have several axes. `what` is `q` or `k`.
+#[expect(clippy::too_many_arguments, reason = "one step of a layer, of which all parts vary")]
 pub(crate) fn turn_heads(
     graph: &mut Graph,
     spec: &DecoderSpec,
@@ -259,6 +281,7 @@ pub(crate) fn turn_heads(
     x: Value,
     heads: u32,
     norm: Option<(f32, Value)>,
+    places: Option<Value>,
     what: &str,
 ) -> Built {
     if spec.layers[layer].rope.is_none() && norm.is_none() {
@@ -269,7 +292,7 @@ pub(crate) fn turn_heads(
         x = graph.op(Op::RmsNorm { eps: eps.into() }, &[x, gain])?;
         graph.name(x, format!("layer{layer}.{what}_norm"));
     }
-    turn_split_heads(graph, spec, layer, x, heads, what)
+    turn_split_heads(graph, spec, layer, x, heads, places, what)
 }
 
 /// The heads (`[S, heads, head_dim]`) of queries or keys.
@@ -287,11 +310,12 @@ fn turn_split_heads(
     layer: usize,
     mut x: Value,
     heads: u32,
+    places: Option<Value>,
     what: &str,
 ) -> Built {
     let head_dim = spec.attention.head_dim;
     if let Some(rope) = &spec.layers[layer].rope {
-        let pos = graph.pos()?;
+        let pos = places.map_or_else(|| graph.pos(), Ok)?;
         x = graph.op(rope.op(head_dim), &[x, pos])?;
         graph.name(x, format!("layer{layer}.{what}_rope"));
     }

@@ -1,6 +1,7 @@
 //! Readers of llama and the types that are llama with switches.
 
-use super::read::{Defaults, Sizes, causal, llama_names, of_sizes, sizes};
+use super::axes;
+use super::read::{Defaults, Sizes, causal, llama_names, of_sizes, plain_heads, sizes};
 use super::rope::{self, Rules};
 use super::{Activation, DecoderSpec, Gate, HeadNorm, Layer, Names, Norm, Projections, Rope, windows};
 use crate::families::{FamilyError, Settings, TensorShapes};
@@ -46,7 +47,32 @@ const QWEN: Defaults = Defaults { width: 22016, kv_heads: 32, vocab: 151_936, ma
 pub fn qwen2(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Described {
     let (mut spec, sizes) = common(s, tensors, QWEN)?;
     spec.attention.qkv_bias = true;
-    qwen_layers(s, &mut spec, sizes)?;
+    let rope = rope::read(s, rules(sizes, QWEN))?;
+    qwen_layers(s, &mut spec, sizes, rope, 28)?;
+    Ok(spec)
+}
+
+const QWEN_VL: Defaults = Defaults {
+    hidden: 8192,
+    width: 29568,
+    layers: 80,
+    heads: 64,
+    kv_heads: 8,
+    vocab: 152_064,
+    eps: 1e-5,
+    theta: 1_000_000.0,
+    max_positions: 32768,
+    ..LLAMA
+};
+
+/// The text part of qwen2_vl and qwen2_5_vl: qwen2 with other defaults, heads of `hidden_size` alone, and positions on three
+/// axes.
+pub(crate) fn qwen2_vl_text(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Described {
+    let (mut spec, sizes) = common(s, tensors, QWEN_VL)?;
+    plain_heads(s, sizes, false)?;
+    spec.attention.qkv_bias = true;
+    let rope = axes::read(s, rules(sizes, QWEN_VL), [16, 24, 24])?;
+    qwen_layers(s, &mut spec, sizes, rope, 80)?;
     Ok(spec)
 }
 
@@ -56,7 +82,8 @@ pub fn qwen3(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Described {
     let (mut spec, sizes) = common(s, tensors, defaults)?;
     attention_bias(s, &mut spec)?;
     spec.attention.head_norm = HeadNorm::PerHead;
-    qwen_layers(s, &mut spec, sizes)?;
+    let rope = rope::read(s, rules(sizes, QWEN))?;
+    qwen_layers(s, &mut spec, sizes, rope, 28)?;
     Ok(spec)
 }
 
@@ -178,9 +205,15 @@ pub(super) fn same_layers(
     Ok(())
 }
 
-fn qwen_layers(s: &mut Settings<'_>, spec: &mut DecoderSpec, sizes: Sizes) -> Result<(), FamilyError> {
-    let rope = rope::read(s, rules(sizes, QWEN))?;
-    let first = s.window("max_window_layers", Some(28))?.unwrap_or(0);
+/// Layers with windows from `max_window_layers` on, which is `first` where the key is missing.
+fn qwen_layers(
+    s: &mut Settings<'_>,
+    spec: &mut DecoderSpec,
+    sizes: Sizes,
+    rope: Rope,
+    first: u32,
+) -> Result<(), FamilyError> {
+    let first = s.window("max_window_layers", Some(first))?.unwrap_or(0);
     let windows = windows::switched(s, sizes.layers, Some(4096), |i| i >= first)?;
     spec.attention.causal = causal(s, &windows)?;
     spec.layers = windows.into_iter().map(|window| Layer { window, rope: Some(rope.clone()), experts: None }).collect();

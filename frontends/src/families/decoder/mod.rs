@@ -5,11 +5,12 @@
 //! | `spec` | [`DecoderSpec`] |
 //! | `builder` | from a description to a graph |
 //! | `read` | what the readers of all types share |
-//! | [`rope`], `windows` | rotary embedding; which keys each layer sees |
+//! | [`rope`], `axes`, `windows` | rotary embedding, by one position or three; which keys each layer sees |
 //! | [`latent`] | attention through narrow projections |
 //! | [`gemma4`] | a description and a builder of its own |
 //! | the others | readers of types |
 
+pub(crate) mod axes;
 mod builder;
 pub mod cohere;
 pub mod deepseek;
@@ -30,7 +31,7 @@ pub mod starcoder2;
 mod windows;
 
 pub use builder::build;
-pub(crate) use builder::{attend, gain, gated, scaled, soft_capped, turn_heads};
+pub(crate) use builder::{attend, decode, embed, gain, gated, scaled, soft_capped, turn_heads};
 pub use latent::Latent;
 pub use rope::Rope;
 pub use spec::{

@@ -32,6 +32,8 @@ pub struct Rope {
     pub short: Vec<f32>,
     /// A divisor per pair, for calls that reach past `original`.
     pub long: Vec<f32>,
+    /// Pairs that turn by each of several positions of a token, in order; empty where a token has one position.
+    pub sections: Vec<u32>,
 }
 
 impl Rope {
@@ -49,11 +51,16 @@ impl Rope {
             attention_factor: 1.0,
             short: Vec::new(),
             long: Vec::new(),
+            sections: Vec::new(),
         }
     }
 
     /// The operation on heads of `head_dim` lanes: `Rope` where that says it all.
     pub fn op(&self, head_dim: u32) -> Op {
+        if !self.sections.is_empty() {
+            let (sections, base) = (self.sections.clone(), self.base.into());
+            return Op::RopeMulti { head_dim, base, interleaved: self.interleaved, sections, restart: false };
+        }
         if *self == Rope::plain(head_dim, self.base) {
             return Op::Rope { head_dim, rope_dim: head_dim, base: self.base.into() };
         }
@@ -95,7 +102,7 @@ const KINDS: &str = "default, linear, dynamic, yarn, llama3, longrope, factors";
 
 /// Keys of the scaling table, of whatever kind: one that the kind at hand does not use is without
 /// effect.
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "attention_factor",
     "beta_fast",
     "beta_slow",

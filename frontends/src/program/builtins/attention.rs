@@ -134,8 +134,8 @@ impl Evaluator<'_> {
         let before = self.build(span)?.graph.node_bound();
         let graph = &mut self.build(span)?.graph;
         let mut work = || {
-            let q = decoder::turn_heads(graph, &spec, layer, q, count.heads, q_norm, "q")?;
-            let k = decoder::turn_heads(graph, &spec, layer, k, count.kv_heads, k_norm, "k")?;
+            let q = decoder::turn_heads(graph, &spec, layer, q, count.heads, q_norm, None, "q")?;
+            let k = decoder::turn_heads(graph, &spec, layer, k, count.kv_heads, k_norm, None, "k")?;
             decoder::attend(graph, &spec, layer, [q, k, v])
         };
         let result = work();

@@ -1,0 +1,32 @@
+//! `tallow run --image` with a model that writes about pictures.
+
+use anyhow::{Result, bail};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use tallow::picture::Picture;
+use tallow::{Error, Model};
+
+/// The pictures and the prompt. A prompt behind `--image` is taken for one more file by the parser of arguments: the last
+/// of several that is no file is the prompt.
+pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>) -> Result<(Vec<Picture>, String)> {
+    let (files, prompt) = match (files, prompt) {
+        ([files @ .., last], None) if !files.is_empty() && !last.exists() => {
+            (files, Some(last.to_string_lossy().into_owned()))
+        }
+        (files, prompt) => (files, prompt),
+    };
+    let prompt = match prompt {
+        Some(prompt) => prompt,
+        None if !std::io::stdin().is_terminal() => super::read_prompt().map_err(|_| no_prompt(model))?,
+        None => bail!(no_prompt(model)),
+    };
+    let pictures = files.iter().map(|file| Picture::read(file)).collect::<tallow::Result<Vec<_>>>()?;
+    Ok((pictures, prompt))
+}
+
+fn no_prompt(model: &Model) -> Error {
+    Error::Usage(format!(
+        "{}: writes about pictures and needs a PROMPT beside --image, as `tallow run MODEL --image cat.png \"Describe the picture.\"`",
+        model.file().label()
+    ))
+}
