@@ -386,6 +386,11 @@ pub fn graph(file: &ModelFile, path: Path) -> Result<(Verified, Vec<String>)> {
     Ok((found.graph, found.notes))
 }
 
+/// The graph that runs once before the other, where the wanted path of a file has one.
+pub fn once_graph(file: &ModelFile, path: Path) -> Result<Option<Verified>> {
+    Ok(find(file, path)?.once)
+}
+
 /// What a file runs.
 pub(crate) struct Found {
     pub graph: Verified,

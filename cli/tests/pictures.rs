@@ -85,3 +85,20 @@ fn texts_of_a_pair_are_cut_and_its_inputs_can_be_given() {
     let error = run(&["--text", "a", "--image", "none.png"]).fails(3);
     assert!(error.contains("none.png"), "{error}");
 }
+
+#[test]
+fn inspect_shows_what_the_first_graph_of_a_pair_takes() {
+    let dir = folder("clip-pair");
+    tallow(dir.path(), &["import", "m", "-o", "c.model"]).fine();
+    let text = tallow(dir.path(), &["inspect", "c.model"]).fine();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part} in {text}"));
+    assert!(
+        at("pixel_values") < at("then, with what a first graph makes") && at("then, with") < at("input_ids"),
+        "{text}"
+    );
+    let json = tallow(dir.path(), &["inspect", "c.model", "--json"]).json();
+    let text = json.to_string();
+    assert!(text.contains("\"first_inputs\":{\"pixel_values\":"), "{text}");
+    let card = tallow(dir.path(), &["cat", "c.model", "card"]).fine();
+    assert!(card.contains("tallow run c.model --image picture.jpg --text"), "{card}");
+}

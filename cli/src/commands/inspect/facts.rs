@@ -145,6 +145,8 @@ pub struct Signature {
     pub inputs: Vec<Port>,
     /// Outputs.
     pub outputs: Vec<Port>,
+    /// Inputs of the graph that runs once before this one, where there is such a graph.
+    pub first: Vec<Port>,
 }
 
 /// An input or an output.
@@ -254,6 +256,11 @@ impl ModelFacts {
                 PathFacts::Absent | PathFacts::Ready { .. } => "the model has no graph".into(),
             }),
         };
+        let signature = signature.map(|mut signature| {
+            let once = tallow::model::once_graph(file, tallow::Path::Auto).ok().flatten();
+            signature.first = once.iter().filter(|_| signature.by_default).flat_map(|g| inputs(g.graph())).collect();
+            signature
+        });
         let (scores, benchmarks) = file.eval().map(eval).unwrap_or_default();
         ModelFacts {
             parameters: parameters(file),
@@ -292,12 +299,16 @@ fn first_line(why: &str) -> String {
     if lines.next().is_some() { first + " …" } else { first }
 }
 
+fn port(graph: &Graph, (name, value): (&str, tallow::ir::Value)) -> Port {
+    let injected = name == POS && graph.input_named(name) == Some(value);
+    Port { name: name.to_owned(), ty: graph.ty(value).clone(), injected }
+}
+
+fn inputs(graph: &Graph) -> Vec<Port> {
+    graph.inputs().map(|named| port(graph, named)).collect()
+}
+
 fn signature(path: &'static str, by_default: bool, graph: &Graph) -> Signature {
-    let port = |(name, value): (&str, _)| Port {
-        name: name.to_owned(),
-        ty: graph.ty(value).clone(),
-        injected: name == POS && graph.input_named(name) == Some(value),
-    };
     let operations: Vec<&Op> = graph
         .nodes()
         .filter_map(|id| match &graph.node(id).kind {
@@ -312,8 +323,9 @@ fn signature(path: &'static str, by_default: bool, graph: &Graph) -> Signature {
         operations: operations.len(),
         weights: graph.weights().count(),
         caches: operations.iter().filter(|op| op.info().effect == Effect::State).count(),
-        inputs: graph.inputs().map(port).collect(),
-        outputs: graph.outputs().map(port).collect(),
+        inputs: inputs(graph),
+        outputs: graph.outputs().map(|named| port(graph, named)).collect(),
+        first: Vec::new(),
     }
 }
 

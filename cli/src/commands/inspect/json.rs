@@ -146,7 +146,7 @@ fn program(model: &ModelFacts) -> Value {
 }
 
 fn signature(s: &Signature) -> Value {
-    json!({
+    let mut value = json!({
         "path": s.path,
         "default": s.by_default,
         "nodes": s.nodes,
@@ -155,7 +155,11 @@ fn signature(s: &Signature) -> Value {
         "caches": s.caches,
         "inputs": ports(&s.inputs, true),
         "outputs": ports(&s.outputs, false),
-    })
+    });
+    if !s.first.is_empty() {
+        value["first_inputs"] = ports(&s.first, true);
+    }
+    value
 }
 
 /// Inputs or outputs by name, in order. A dimension is a number, or a text where it has symbols.

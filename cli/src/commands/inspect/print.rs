@@ -210,6 +210,10 @@ impl Page {
             let injected = |p: &Port| if p.injected { "the session fills it in" } else { "" };
             all.iter().map(|p| vec![what.into(), clean(&p.name), p.ty.to_string(), injected(p).into()]).collect()
         };
+        if !s.first.is_empty() {
+            self.table(&side("in", &s.first));
+            self.line("then, with what a first graph makes of these:");
+        }
         let mut rows = side("in", &s.inputs);
         rows.extend(side("out", &s.outputs));
         self.table(&rows);
