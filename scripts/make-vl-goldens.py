@@ -93,7 +93,7 @@ QWEN2_5 = dict(
     TOWER, hidden_size=16, out_hidden_size=24, intermediate_size=20, window_size=16, depth=3, fullatt_block_indexes=[1])
 
 
-def flat(config, vision_only=()):
+def flat(config):
     """The layout of the first published files: settings of the text at the top, `rope_scaling`, idle keys."""
     text, vision = config.pop("text_config"), config.pop("vision_config")
     rope = text.pop("rope_parameters")

@@ -130,6 +130,9 @@ impl Session {
         options: &GenerateOptions,
     ) -> Result<Generation<'_>> {
         let sight = self.model().sees()?.clone();
+        if pictures.is_empty() {
+            return self.generate_with(prompt, options);
+        }
         let marked = self.encode(prompt)?.contains(&sight.image);
         if !options.raw && self.model().has_chat()? {
             let count = if marked { 0 } else { pictures.len() };
@@ -161,6 +164,9 @@ impl Session {
         options: &GenerateOptions,
     ) -> Result<Generation<'_>> {
         self.model().sees()?;
+        if pictures.is_empty() {
+            return self.reply(messages, options);
+        }
         let ids = self.encode_chat(messages)?;
         let patches = self.model().patches(pictures)?;
         self.look(&patches, &ids)?;

@@ -205,6 +205,7 @@ fn a_conversation_goes_on_with_the_same_pictures() {
     assert_eq!(text, written(fresh.reply_about(&pictures, &messages, &options()).unwrap()));
     // A text without pictures is what it is without them.
     assert_eq!(written(session.generate_with(&runs[0].prompt, &options()).unwrap()), runs[0].text);
+    assert_eq!(written(session.generate_about(&[], &runs[0].prompt, &options()).unwrap()), runs[0].text);
     // Another picture is seen anew.
     let other = [Picture::read(&path.join("tall.png")).unwrap()];
     let about = |session: &mut Session| written(session.generate_about(&other, &runs[1].prompt, &options()).unwrap());

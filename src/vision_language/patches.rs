@@ -40,7 +40,10 @@ impl Patches {
         let cells: Vec<[usize; 2]> = grids.iter().map(|[down, across]| [down / side, across / side]).collect();
         let count: usize = cells.iter().map(|[down, across]| down * across).sum();
         let of_cell = side * side * sight.patch_values();
-        if values.len() != count * of_cell || count == 0 {
+        if count == 0 {
+            return Err(fault("none are given".into()));
+        }
+        if values.len() != count * of_cell {
             let wanted = count * of_cell;
             return Err(fault(format!("{} values are given, and {grids:?} of them have {wanted}", values.len())));
         }
@@ -179,5 +182,6 @@ mod tests {
         assert_eq!(numbers(&patches, "order"), [0, 1, 4, 2, 3, 5]);
         assert!(Patches::new(&sight(None), &values, &[[2, 3]]).unwrap_err().to_string().contains("2 × 3"));
         assert!(Patches::new(&sight(None), &values[1..], &grids).unwrap_err().to_string().contains("39 values"));
+        assert!(Patches::new(&sight(None), &[], &[]).unwrap_err().to_string().contains("none are given"));
     }
 }

@@ -13,6 +13,7 @@ pub const MOST_LAYERS: u32 = 4096;
 /// Settings that never change a result: training, bookkeeping, and ids that the tokenizer owns.
 const HARMLESS: &[&str] = &[
     "_attn_implementation",
+    "_attn_implementation_autoset",
     "_name_or_path",
     "architectures",
     "attention_dropout",
