@@ -1,5 +1,7 @@
 //! Opens a source of either kind: tensors under their Hugging Face names, settings, tokenizer, chat template.
 
+mod verbatim;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +15,7 @@ use crate::config::{self, SourceConfig};
 use crate::error::{ImportError, Result, clip, names};
 use crate::experts;
 use crate::gguf::{Gguf, type_name};
-use crate::names::{self, Mapped, RopeFactors};
+use crate::names::{self, GgufArch, Mapped, RopeFactors};
 use crate::safetensors::find_weights;
 use crate::scheme::{self, Scheme};
 use crate::sentences;
@@ -38,6 +40,9 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let gguf = Gguf::open(path)?;
     let meta = gguf.meta();
     let arch = arch_of(meta)?;
+    if arch.verbatim.is_some() {
+        return verbatim::open(gguf, arch, path, ignore);
+    }
     let (query_heads, key_heads) = heads(meta, arch)?;
     let layers = meta.uint(&format!("{}.block_count", arch.name))?.unwrap_or(0);
     let scheme = scheme::of_type(arch.model_type);
@@ -51,7 +56,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
                 reason: reason.to_owned(),
             });
         };
-        let name = match names::hugging_face_name(arch, &tensor.name) {
+        let name = match names::hugging_face_name(arch, &tensor.name, false) {
             Mapped::Tensor(name) => name,
             Mapped::Harmless => {
                 leave_out("readers compute it");
@@ -113,17 +118,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
         });
     }
     if !unknown.is_empty() {
-        return Err(ImportError::unsupported(
-            path,
-            "tensors",
-            format!(
-                "architecture `{}` has no place here for {} of them: {}",
-                arch.name,
-                unknown.len(),
-                names(&unknown, 8)
-            ),
-            "If the model works without them, leave them out with `--ignore-setting NAME`.",
-        ));
+        return Err(unknown_tensors(path, arch, &unknown));
     }
     let has = |name: &str| tensors.iter().any(|t: &SourceTensor| t.name == name);
     facts.has_head = has(&scheme.head_weight());
@@ -289,6 +284,15 @@ fn leave_shared_keys(source: &mut Source, config: &SourceConfig, scheme: &Scheme
     for name in names {
         source.leave_out(&name, "its layer uses the keys and values of an earlier one");
     }
+}
+
+fn unknown_tensors(path: &Path, arch: &GgufArch, unknown: &[&str]) -> ImportError {
+    ImportError::unsupported(
+        path,
+        "tensors",
+        format!("architecture `{}` has no place here for {} of them: {}", arch.name, unknown.len(), names(unknown, 8)),
+        "If the model works without them, leave them out with `--ignore-setting NAME`.",
+    )
 }
 
 fn missing_embedding(path: &Path, name: &str) -> ImportError {

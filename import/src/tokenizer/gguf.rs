@@ -1,5 +1,7 @@
 //! The tokenizer of a GGUF file.
 
+mod pieces;
+
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -39,25 +41,18 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
         None | Some("no_vocab" | "none") => return Ok(None),
         Some("gpt2") => false,
         Some("llama") => true,
+        Some("bert") => return pieces::word_piece(file).map(Some),
+        Some("t5") => return pieces::unigram(file).map(Some),
         Some(other) => {
             return Err(ImportError::unsupported(
                 file.path(),
                 "key `tokenizer.ggml.model`",
                 format!("tokenizer `{}` is not read", clip(other)),
-                "Tokenizers that are read: gpt2 (byte-level BPE) and llama (SentencePiece BPE).",
+                "Tokenizers that are read: gpt2 (byte-level BPE), llama (SentencePiece BPE), bert (WordPiece) and t5 (Unigram).",
             ));
         }
     };
-    let Some(texts) = file.texts("tokenizer.ggml.tokens")? else {
-        return Err(file.wrong("tokenizer.ggml.tokens", "missing", "a list of strings"));
-    };
-    if texts.len() as u64 > MAX_TOKEN_ID + 1 {
-        return Err(file.wrong(
-            "tokenizer.ggml.tokens",
-            &format!("a list of {}", texts.len()),
-            &format!("a list of at most {}", MAX_TOKEN_ID + 1),
-        ));
-    }
+    let texts = tokens(file)?;
     let kinds = per_token(file, "tokenizer.ggml.token_type", texts.len())?;
     let kind_of = |id: usize| kinds.as_ref().map_or(kind::NORMAL, |k| k.get(id).map_or(kind::NORMAL, |&x| x as i64));
     let mut warnings = Vec::new();
@@ -141,6 +136,21 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
         return Err(file.wrong("tokenizer.ggml.bos_token_id", "missing", "an id, as texts begin with it"));
     }
     Ok(Some(TokenizerText { vocab, settings, ids, warnings }))
+}
+
+/// The texts of all tokens.
+fn tokens(file: &GgufFile) -> Result<Vec<&str>> {
+    let Some(texts) = file.texts("tokenizer.ggml.tokens")? else {
+        return Err(file.wrong("tokenizer.ggml.tokens", "missing", "a list of strings"));
+    };
+    if texts.len() as u64 > MAX_TOKEN_ID + 1 {
+        return Err(file.wrong(
+            "tokenizer.ggml.tokens",
+            &format!("a list of {}", texts.len()),
+            &format!("a list of at most {}", MAX_TOKEN_ID + 1),
+        ));
+    }
+    Ok(texts)
 }
 
 /// A list of one number per token.

@@ -49,6 +49,16 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// An integer that must be there.
+    pub fn needed(&self, short: &str) -> Result<u64> {
+        self.uint(short)?.ok_or_else(|| self.missing(short))
+    }
+
+    /// A number that must be there.
+    pub fn needed_float(&self, short: &str) -> Result<f64> {
+        self.float(short)?.ok_or_else(|| self.missing(short))
+    }
+
     /// A number.
     pub fn float(&self, short: &str) -> Result<Option<f64>> {
         self.file.float(&self.key(short))
@@ -82,6 +92,15 @@ impl<'a> Keys<'a> {
             }
             Some(_) => Ok(self.file.uint(&key)?.filter(|&n| n > 0).map(Pattern::Every)),
         }
+    }
+
+    fn missing(&self, short: &str) -> ImportError {
+        ImportError::malformed(
+            self.file.path(),
+            format!("key `{}.{short}`", self.arch.name),
+            "it is missing",
+            "Convert the model again with a current converter.",
+        )
     }
 
     /// An error about the value of a key.
