@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the goldens of GGUF files of text encoders and of t5, by llama.cpp's own converter.
+"""Makes the goldens of GGUF files of text encoders, of t5 and of gemma 4, by llama.cpp's own converter.
 
     python scripts/make-gguf-text-goldens.py --llama-cpp FOLDER [--tests tests] [NAME ...]
 
@@ -11,6 +11,9 @@ Each case becomes a folder like those of the encoder or seq2seq goldens, whose t
     model.gguf          what the converter makes of the folder, in F32
     tokenizer.json      and tokenizer_config.json
     expected.json       ids of awkward texts and of pairs by the Hugging Face tokenizer, as in `tests/tokenizers`
+
+Those of gemma 4 are files of `tests/goldens/gguf` made of the folders of their names in `tests/goldens`, with the tokenizer of
+`tests/goldens/gguf/gemma4-tokenizer`.
 
 The converter runs as it is, but for two things. It knows pre-tokenisers by a hash of ids, which a tiny vocabulary does not
 have: it is told a name, which readers of these vocabularies do not use. And it reads nomic_bert by the keys of the
@@ -72,6 +75,9 @@ CASES = {
     "t5-gguf-gated": t5(True, feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_layers=2, num_decoder_layers=1,
                         decoder_start_token_id=3),
     "mt5-gguf": t5(False, "mt5", num_layers=1),
+    "gemma4-joint-keys": None,
+    "gemma4-shared": None,
+    "gemma4-experts": None,
 }
 
 
@@ -240,6 +246,46 @@ def make_t5(name, spec, tests, convert):
     finish(name, folder, tensors, convert, files)
 
 
+def gemma_tokenizer(folder):
+    """Gemma's kind of tokenizer: spaces become a sign, then merges over the whole text; bytes for what is unknown."""
+    models, normalizers, decoders = tokenizers.models, tokenizers.normalizers, tokenizers.decoders
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    # Others are left to bytes.
+    words = [f" {word}" for line in tokenizers.SENTENCES for word in line.split() if all(ord(c) < 0x100 for c in word)]
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<turn|>"]
+    tokenizer.train_from_iterator(words, tokenizers.trainers.BpeTrainer(
+        vocab_size=420, special_tokens=[*special, *bytes_], show_progress=False))
+    state = json.loads(tokenizer.to_str())
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["content"] in special]
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(state))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<bos> $A", pair="<bos> $A <bos>:1 $B:1", special_tokens=[("<bos>", 2)])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    state = json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))
+    (folder / "tokenizer.json").write_text(state + "\n", encoding="utf-8")
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "<eos>", "bos_token": "<bos>",
+                "unk_token": "<unk>", "extra_special_tokens": ["<turn|>"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    expected(folder, folder / "expected.json")
+
+
+def make_gemma(name, tests, convert):
+    target, words = tests / "goldens" / "gguf" / f"{name}.gguf", tests / "goldens" / "gguf" / "gemma4-tokenizer"
+    gemma_tokenizer(words)
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / name
+        shutil.copytree(tests / "goldens" / name, source)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copyfile(words / file, source / file)
+        convert(source, target)
+    print(f"{name}: {target.stat().st_size} bytes", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--llama-cpp", type=Path, required=True)
@@ -251,7 +297,11 @@ def main():
         sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
     convert = converter(arguments.llama_cpp.resolve())
     for name in arguments.names or CASES:
-        (make_t5 if "sentinels" in CASES[name] else make_encoder)(name, CASES[name], arguments.tests, convert)
+        spec = CASES[name]
+        if spec is None:
+            make_gemma(name, arguments.tests, convert)
+        else:
+            (make_t5 if "sentinels" in spec else make_encoder)(name, spec, arguments.tests, convert)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! Tensor names of GGUF files as Hugging Face names, by architecture.
 
+mod gemma4;
 mod verbatim;
 
 use crate::scheme;
@@ -73,7 +74,7 @@ const PLAIN: GgufArch = GgufArch {
 const LAYER_NORMS: GgufArch = GgufArch { layer_norms: true, ..PLAIN };
 
 /// The architectures that are read.
-pub const ARCHITECTURES: [GgufArch; 21] = [
+pub const ARCHITECTURES: [GgufArch; 22] = [
     GgufArch { name: "llama", model_type: "llama", interleaved: true, experts: Some(ExpertNames::MIXTRAL), ..PLAIN },
     GgufArch { name: "qwen2", model_type: "qwen2", ..PLAIN },
     GgufArch { name: "qwen2moe", model_type: "qwen2_moe", experts: Some(ExpertNames::MLP), ..PLAIN },
@@ -85,6 +86,7 @@ pub const ARCHITECTURES: [GgufArch; 21] = [
     GgufArch { name: "gemma", model_type: "gemma", norms_plus_one: true, ..PLAIN },
     GgufArch { name: "gemma2", model_type: "gemma2", norms_plus_one: true, four_norms: true, ..PLAIN },
     GgufArch { name: "gemma3", model_type: "gemma3", norms_plus_one: true, four_norms: true, qk_norms: true, ..PLAIN },
+    GgufArch { name: "gemma4", model_type: "gemma4", four_norms: true, qk_norms: true, ..PLAIN },
     GgufArch { name: "olmo2", model_type: "olmo2", qk_norms: true, ..PLAIN },
     GgufArch { name: "starcoder2", model_type: "starcoder2", ..LAYER_NORMS },
     GgufArch { name: "phi2", model_type: "phi", ..LAYER_NORMS },
@@ -109,6 +111,10 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str, gated: bool) -> Mapped {
         return names.of(gguf, gated);
     }
     let scheme = scheme::of_type(arch.model_type);
+    let own = arch.name == "gemma4";
+    if let Some(name) = gemma4::outer(gguf).filter(|_| own) {
+        return Mapped::Tensor(format!("{}{name}", scheme.prefix));
+    }
     match gguf {
         "token_embd.weight" => return Mapped::Tensor(scheme.embedding_weight()),
         "position_embd.weight" if arch.model_type == "gpt2" => {
@@ -129,6 +135,9 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str, gated: bool) -> Mapped {
     let Some(layer) = layer_number(layer) else {
         return Mapped::Unknown;
     };
+    if let Some(name) = gemma4::inner(part).filter(|_| own) {
+        return Mapped::Tensor(format!("{}{}.{layer}.{name}", scheme.prefix, scheme.layers));
+    }
     let Some((part, kind)) = part.rsplit_once('.') else {
         return Mapped::Unknown;
     };

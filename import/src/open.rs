@@ -43,7 +43,8 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     if arch.verbatim.is_some() {
         return verbatim::open(gguf, arch, path, ignore);
     }
-    let (query_heads, key_heads) = heads(meta, arch)?;
+    let ordered = arch.interleaved || arch.by_head;
+    let (query_heads, key_heads) = if ordered { heads(meta, arch)? } else { (0, 0) };
     let layers = meta.uint(&format!("{}.block_count", arch.name))?.unwrap_or(0);
     let scheme = scheme::of_type(arch.model_type);
     let mut facts = TensorFacts::default();
@@ -126,6 +127,13 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     facts.attention_bias = in_layer("self_attn.q_proj.bias") || in_layer("attention.query_key_value.bias");
     facts.mlp_bias = in_layer("mlp.down_proj.bias");
     facts.qk_norms = in_layer("self_attn.q_norm.weight");
+    facts.keys_are_values = tensors.iter().any(|t| {
+        let value =
+            t.name.strip_suffix("self_attn.k_proj.weight").map(|layer| format!("{layer}self_attn.v_proj.weight"));
+        value.is_some_and(|value| !has(&value))
+    });
+    let per_layer = format!("{}embed_tokens_per_layer.weight", scheme.prefix);
+    facts.per_layer_rows = tensors.iter().find(|t| t.name == per_layer).and_then(|t| t.shape.first().copied());
     let table = scheme.embedding_weight();
     let embedding = tensors.iter().find(|t| t.name == table);
     let Some(embedding) = embedding else {
@@ -137,6 +145,9 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let template = chat::template_of_gguf(meta, &mut config.warnings)?;
     let files = gguf.into_shards().into_iter().map(|s| s.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;
+    if config.spec.name == "gemma4" {
+        leave_shared_keys(&mut source, &config, scheme);
+    }
     settle_head(&mut source, &mut config, path)?;
     Ok(Opened { source, config, tokenizer, template })
 }

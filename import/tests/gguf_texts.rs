@@ -1,4 +1,5 @@
-//! GGUF files of text encoders and of t5: the tensors and settings of the same model in a folder, and what is refused.
+//! GGUF files of text encoders and of t5: the tensors and settings of the same model in a folder, and what is refused; and
+//! what is refused of gemma 4.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first surprise")]
 
@@ -217,4 +218,49 @@ fn tokenizers_are_whole_or_refused() {
     let text = refused(&path).to_string();
     assert!(text.contains("kind `gpt2` is not read for architecture `bert`"), "{text}");
     fails(&with("plamo2"), &["plamo2", "bert (WordPiece)", "t5 (Unigram)"]);
+}
+
+#[test]
+fn sizes_of_gemma_4_that_are_not_read_are_refused_by_name() {
+    let flags = |file: Gguf, values: &[u8]| {
+        let mut bytes = 7u32.to_le_bytes().to_vec();
+        bytes.extend((values.len() as u64).to_le_bytes());
+        bytes.extend(values);
+        file.raw("gemma4.attention.sliding_window_pattern", 9, &bytes)
+    };
+    let plain = || {
+        let sizes = [
+            ("block_count", 2),
+            ("embedding_length", 8),
+            ("context_length", 16),
+            ("attention.head_count", 2),
+            ("attention.sliding_window", 4),
+            ("attention.key_length", 8),
+            ("attention.key_length_swa", 4),
+        ];
+        let file =
+            Gguf::new().text("general.architecture", "gemma4").f32("gemma4.attention.layer_norm_rms_epsilon", 1e-6);
+        let file = file.tensor("token_embd.weight", &[8, 4], &[0.5; 32]);
+        sizes.iter().fold(file, |file, (key, value)| file.u32(&format!("gemma4.{key}"), *value))
+    };
+    fails(&plain(), &["gemma4.attention.sliding_window_pattern", "one entry per layer"]);
+    fails(&flags(plain(), &[1, 0, 1]), &["sliding_window_pattern", "a list of 2"]);
+    let layers = flags(plain(), &[1, 0]);
+    fails(&layers, &["`gemma4.attention.head_count_kv`", "missing"]);
+    let wide = layers.clone().i32s("gemma4.attention.head_count_kv", &[2, 1, 1]);
+    fails(&wide, &["gemma4.attention.head_count_kv", "a list of 2 integers"]);
+    let heads = layers.i32s("gemma4.attention.head_count_kv", &[2, 1]);
+    fails(&heads, &["`rope_freqs.weight`", "missing"]);
+    fails(&heads.clone().u32("gemma4.attention.value_length", 4), &["value_length", "`attention.key_length` is 8"]);
+    let rotated = |divisors: &[f32]| {
+        let file = heads.clone().f32("gemma4.rope.freq_base", 1e6).f32("gemma4.rope.freq_base_swa", 1e4);
+        file.tensor("rope_freqs.weight", &[divisors.len() as u64], divisors)
+    };
+    fails(&rotated(&[1.0, 1e30]), &["`rope_freqs.weight`", "each two lanes"]);
+    fails(&rotated(&[1.0, 2.0, 1e30, 1e30]), &["`rope_freqs.weight`", "other numbers than 1"]);
+    let widths = rotated(&[1.0, 1e30, 1e30, 1e30]).i32s("gemma4.feed_forward_length", &[8, 16]);
+    fails(&widths, &["gemma4.feed_forward_length", "twice that"]);
+    let shared = widths.u32("gemma4.attention.shared_kv_layers", 1);
+    fails(&shared.clone().f32("gemma4.new_trick", 2.0), &["gemma4.new_trick = 2"]);
+    fails(&shared, &["num_kv_shared_layers", "no layer before 1 has keys"]);
 }

@@ -2,6 +2,7 @@
 
 mod about;
 mod experts;
+mod gemma4;
 mod keys;
 mod verbatim;
 
@@ -41,6 +42,10 @@ pub struct TensorFacts {
     pub qk_norms: bool,
     /// Rotary divisors.
     pub rope: RopeTensors,
+    /// Rows of the second embedding of gemma 4.
+    pub per_layer_rows: Option<u64>,
+    /// A layer has keys and no values.
+    pub keys_are_values: bool,
 }
 
 /// The architecture of a file; an error that lists the known ones for any other.
@@ -76,8 +81,18 @@ pub fn heads(file: &GgufFile, arch: &GgufArch) -> Result<(u64, u64)> {
     Ok((heads, keys.uint("attention.head_count_kv")?.unwrap_or(heads)))
 }
 
+/// The table of a type.
+fn spec_of(file: &GgufFile, model_type: &str) -> Result<&'static TypeSpec> {
+    defaults::spec(model_type).ok_or_else(|| {
+        ImportError::unsupported(file.path(), "key `general.architecture`", "it has no table", "Report this.")
+    })
+}
+
 /// Reads the settings of a file.
 pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignore: &[String]) -> Result<SourceConfig> {
+    if arch.name == "gemma4" {
+        return gemma4::read(file, arch, facts, ignore);
+    }
     let keys = Keys::new(file, arch);
     let mut warnings = Vec::new();
     let window = keys.uint("attention.sliding_window")?.filter(|&w| w > 0);
@@ -88,9 +103,7 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
         "llama" if window.is_some() => "mistral",
         _ => arch.model_type,
     };
-    let spec = defaults::spec(model_type).ok_or_else(|| {
-        ImportError::unsupported(file.path(), "key `general.architecture`", "it has no table", "Report this.")
-    })?;
+    let spec = spec_of(file, model_type)?;
     let mut out = Map::new();
     let hidden = keys.needed("embedding_length")?;
     let heads = keys.needed("attention.head_count")?;

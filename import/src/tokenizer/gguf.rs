@@ -23,11 +23,12 @@ mod kind {
 }
 
 /// Texts of tokens that end a turn, where the file does not say so by id. Readers of GGUF go by the same texts.
-const TURN_ENDS: [&str; 8] = [
+const TURN_ENDS: [&str; 9] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
     "<end_of_turn>",
+    "<turn|>",
     "<|eom_id|>",
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -40,7 +41,7 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
     let spm = match model {
         None | Some("no_vocab" | "none") => return Ok(None),
         Some("gpt2") => false,
-        Some("llama") => true,
+        Some("llama" | "gemma4") => true,
         Some("bert") => return pieces::word_piece(file).map(Some),
         Some("t5") => return pieces::unigram(file).map(Some),
         Some(other) => {
@@ -48,7 +49,7 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
                 file.path(),
                 "key `tokenizer.ggml.model`",
                 format!("tokenizer `{}` is not read", clip(other)),
-                "Tokenizers that are read: gpt2 (byte-level BPE), llama (SentencePiece BPE), bert (WordPiece) and t5 (Unigram).",
+                "Tokenizers that are read: gpt2 (byte-level BPE), llama and gemma4 (SentencePiece BPE), bert (WordPiece) and t5 (Unigram).",
             ));
         }
     };
@@ -82,7 +83,9 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
     let flag = |key: &str, default: bool| Ok::<bool, ImportError>(file.bool(key)?.unwrap_or(default));
     let begins;
     if spm {
-        vocab.merges = spm_merges(file, &texts, &kind_of)?;
+        // Gemma 4 is of this type too, and has its merges listed.
+        let listed = model == Some("gemma4");
+        vocab.merges = if listed { listed_merges(file, &texts)? } else { spm_merges(file, &texts, &kind_of)? };
         let bytes = (0..256)
             .filter(|b| {
                 let text = format!("<0x{b:02X}>");
@@ -93,7 +96,7 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
         begins = flag("tokenizer.ggml.add_bos_token", true)?;
         set("add_bos", begins.into());
         set("add_eos", flag("tokenizer.ggml.add_eos_token", false)?.into());
-        set("add_prefix_space", flag("tokenizer.ggml.add_space_prefix", true)?.into());
+        set("add_prefix_space", flag("tokenizer.ggml.add_space_prefix", !listed)?.into());
         set("byte_fallback", (bytes == 256).into());
         if flag("tokenizer.ggml.remove_extra_whitespaces", false)? {
             return Err(ImportError::unsupported(

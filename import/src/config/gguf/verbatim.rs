@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::about;
 use super::keys::Keys;
-use crate::config::{SourceConfig, defaults};
+use super::{about, spec_of};
+use crate::config::SourceConfig;
 use crate::error::{ImportError, Result};
 use crate::gguf::GgufFile;
 use crate::names::GgufArch;
@@ -28,9 +28,7 @@ const FARTHEST: u64 = 128;
 /// Reads the settings of a file of a type whose settings are taken over as they are.
 pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: VerbatimFacts, ignore: &[String]) -> Result<SourceConfig> {
     let keys = Keys::new(file, arch);
-    let spec = defaults::spec(arch.model_type).ok_or_else(|| {
-        ImportError::unsupported(file.path(), "key `general.architecture`", "it has no table", "Report this.")
-    })?;
+    let spec = spec_of(file, arch.model_type)?;
     let mut warnings = Vec::new();
     let mut out = Map::new();
     out.insert("vocab_size".into(), facts.vocab_rows.into());
