@@ -48,14 +48,13 @@ import transformers  # noqa: E402
 from sentencepiece import sentencepiece_model_pb2  # noqa: E402
 
 LIMIT = 150_000  # bytes of one folder
-SMALL = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=40,
-             pad_token_id=0)
+SMALL = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, pad_token_id=0)
 SPECIAL = {"[PAD]": "pad_token", "[UNK]": "unk_token", "[CLS]": "cls_token", "[SEP]": "sep_token", "[MASK]": "mask_token"}
 
 
 def encoder(kind, tokenizer, pooling="mean", fillers=0, **config):
     """An encoder with one of the tokenizers in `tests/tokenizers`, and so many rows that no text stands for."""
-    return dict(kind=kind, tokenizer=tokenizer, pooling=pooling, fillers=fillers, config={**SMALL, **config})
+    return dict(kind=kind, tokenizer=tokenizer, pooling=pooling, fillers=fillers, config={**({} if "dim" in config else SMALL), "max_position_embeddings": 40, **config})
 
 
 def t5(sentinels, kind="t5", **config):
@@ -68,6 +67,7 @@ def t5(sentinels, kind="t5", **config):
 CASES = {
     "bert-gguf": encoder("bert", "wordpiece-uncased", layer_norm_eps=1e-5, fillers=3),
     "bert-gguf-cased": encoder("bert", "wordpiece-cased", "cls", num_hidden_layers=1),
+    "distilbert-gguf": encoder("distilbert", "wordpiece-uncased", "cls", dim=16, hidden_dim=24, n_layers=1, n_heads=2),
     "nomic_bert-gguf": encoder("nomic_bert", "wordpiece-cased", rope_parameters={"rope_type": "default", "rope_theta": 50.0}),
     "xlm-roberta-gguf": encoder("xlm-roberta", "unigram-xlmr", None, pad_token_id=1, bos_token_id=0, eos_token_id=2,
                                 type_vocab_size=1),
@@ -149,7 +149,7 @@ def make_encoder(name, spec, tests, convert):
     words = tokenizer.get_vocab_size()
     config = transformers.AutoConfig.for_model(spec["kind"], vocab_size=words + spec["fillers"], **spec["config"])
     config._attn_implementation = "eager"
-    extra = {} if spec["kind"] == "nomic_bert" else {"add_pooling_layer": False}
+    extra = {} if spec["kind"] in ("nomic_bert", "distilbert") else {"add_pooling_layer": False}
     model = transformers.AutoModel.from_config(config, **extra).to(torch.float32).eval()
     encoders.overwrite(model, generator)
     shutil.rmtree(folder, ignore_errors=True)

@@ -100,9 +100,10 @@ fn awkward_texts_have_the_ids_of_the_reference() {
 }
 
 /// Folders of tokenizers, and GGUF files that hold the same.
-const IN_GGUF: [(&str, &str); 8] = [
+const IN_GGUF: [(&str, &str); 9] = [
     ("goldens-encoder/bert-gguf", "model.gguf"),
     ("goldens-encoder/bert-gguf-cased", "model.gguf"),
+    ("goldens-encoder/distilbert-gguf", "model.gguf"),
     ("goldens-encoder/nomic_bert-gguf", "model.gguf"),
     ("goldens-encoder/xlm-roberta-gguf", "model.gguf"),
     ("goldens-seq2seq/mt5-gguf", "model.gguf"),

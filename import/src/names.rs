@@ -99,6 +99,10 @@ pub const ARCHITECTURES: [GgufArch; 22] = [
     GgufArch { name: "t5", model_type: "t5", verbatim: Some(&verbatim::T5), ..PLAIN },
 ];
 
+/// Of the files of architecture bert those without token types.
+pub const DISTILBERT: GgufArch =
+    GgufArch { name: "bert", model_type: "distilbert", verbatim: Some(&verbatim::DISTILBERT), ..PLAIN };
+
 /// The architecture of a name.
 pub fn architecture(name: &str) -> Option<&'static GgufArch> {
     ARCHITECTURES.iter().find(|a| a.name == name)

@@ -61,6 +61,30 @@ pub const BERT: Names = Names {
     gated: &[],
 };
 
+/// distilbert, without a head: bert under other names, and without token types.
+pub const DISTILBERT: Names = Names {
+    outer: &[
+        ("token_embd", "embeddings.word_embeddings"),
+        ("position_embd", "embeddings.position_embeddings"),
+        ("token_embd_norm", "embeddings.LayerNorm"),
+    ],
+    blocks: &[(
+        "blk",
+        "transformer.layer",
+        &[
+            ("attn_q", "attention.q_lin"),
+            ("attn_k", "attention.k_lin"),
+            ("attn_v", "attention.v_lin"),
+            ("attn_output", "attention.out_lin"),
+            ("attn_output_norm", "sa_layer_norm"),
+            ("ffn_up", "ffn.lin1"),
+            ("ffn_down", "ffn.lin2"),
+            ("layer_output_norm", "output_layer_norm"),
+        ],
+    )],
+    gated: &[],
+};
+
 /// nomic_bert, without a head.
 pub const NOMIC_BERT: Names = Names {
     outer: &[

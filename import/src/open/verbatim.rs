@@ -13,9 +13,12 @@ use crate::tokenizer::{self, TokenizerText};
 
 const TABLE: &str = "token_embd.weight";
 const HEAD: &str = "output.weight";
+const TYPES: &str = "token_types.weight";
 
 /// Opens a file of such a type.
 pub(super) fn open(gguf: Gguf, arch: &'static GgufArch, path: &Path, ignore: &[String]) -> Result<Opened> {
+    let untyped = arch.name == "bert" && !gguf.tensors().any(|(_, tensor)| tensor.name == TYPES);
+    let arch = if untyped { &names::DISTILBERT } else { arch };
     let (tensors, left_out, facts) = tensors(&gguf, arch, path, ignore)?;
     let meta = gguf.meta();
     let mut config = read_verbatim(meta, arch, facts, ignore)?;
@@ -67,7 +70,7 @@ fn tensors(gguf: &Gguf, arch: &GgufArch, path: &Path, ignore: &[String]) -> Resu
     let Some(vocab_rows) = rows(TABLE) else {
         return Err(missing_embedding(path, TABLE));
     };
-    let facts = VerbatimFacts { vocab_rows, type_rows: rows("token_types.weight"), gated, tied: find(HEAD).is_none() };
+    let facts = VerbatimFacts { vocab_rows, type_rows: rows(TYPES), gated, tied: find(HEAD).is_none() };
     Ok((tensors, left_out, facts))
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::keys::Keys;
 use super::{about, spec_of};
 use crate::config::SourceConfig;
-use crate::error::{ImportError, Result};
+use crate::error::{ImportError, Result, clip};
 use crate::gguf::GgufFile;
 use crate::names::GgufArch;
 
@@ -44,24 +44,20 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: VerbatimFacts, igno
     about::source_config(file, spec, out.clone(), Some(out), warnings)
 }
 
-/// bert and nomic_bert. The activation has no key: readers take the usual one of each.
+/// bert, distilbert and nomic_bert. The activation has no key: readers take the usual one of each.
 fn encoder(out: &mut Map<String, Json>, keys: &Keys<'_>, facts: VerbatimFacts) -> Result<()> {
+    let distilled = keys.arch.model_type == "distilbert";
     let (hidden, heads) = (keys.needed("embedding_length")?, keys.needed("attention.head_count")?);
-    for (key, value) in [
-        ("hidden_size", hidden),
-        ("num_attention_heads", heads),
-        ("num_hidden_layers", keys.needed("block_count")?),
-        ("intermediate_size", keys.needed("feed_forward_length")?),
-        ("max_position_embeddings", keys.needed("context_length")?),
-    ] {
-        out.insert(key.into(), value.into());
+    let usual = ["hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size"];
+    let names = if distilled { ["dim", "n_heads", "n_layers", "hidden_dim"] } else { usual };
+    let sizes = [hidden, heads, keys.needed("block_count")?, keys.needed("feed_forward_length")?];
+    for (name, size) in names.into_iter().zip(sizes) {
+        out.insert(name.into(), size.into());
     }
-    out.insert("layer_norm_eps".into(), keys.needed_float("attention.layer_norm_epsilon")?.into());
+    out.insert("max_position_embeddings".into(), keys.needed("context_length")?.into());
     same_heads(keys, heads)?;
     let head_dim = super::head_dim(keys, hidden, heads)?;
-    if keys.arch.name == "nomic-bert" {
-        out.insert("head_dim".into(), head_dim.into());
-    } else if head_dim.checked_mul(heads) != Some(hidden) {
+    if keys.arch.name == "bert" && head_dim.checked_mul(heads) != Some(hidden) {
         let cause = format!("{heads} heads of {head_dim} have not the {hidden} values of the model together");
         return Err(keys.unsupported("attention.key_length", cause));
     }
@@ -69,29 +65,35 @@ fn encoder(out: &mut Map<String, Json>, keys: &Keys<'_>, facts: VerbatimFacts) -
         let cause = "attention to earlier tokens alone is not read for this architecture";
         return Err(keys.unsupported("attention.causal", cause.into()));
     }
+    let short = "attention.layer_norm_epsilon";
+    let epsilon = keys.needed_float(short)?;
+    if distilled {
+        if epsilon as f32 != 1e-12 {
+            let cause = format!("it is {epsilon}; distilbert, as which a file without token types is read, has 1e-12");
+            return Err(keys.unsupported(short, cause));
+        }
+        out.insert("activation".into(), "gelu".into());
+        return Ok(());
+    }
+    out.insert("layer_norm_eps".into(), epsilon.into());
     out.insert("type_vocab_size".into(), types(keys, facts)?.into());
     if keys.arch.name == "nomic-bert" {
-        out.insert("hidden_act".into(), "silu".into());
+        out.insert("head_dim".into(), head_dim.into());
         // As for decoders: what readers take for a missing key.
         out.insert("rope_theta".into(), keys.float("rope.freq_base")?.unwrap_or(10_000.0).into());
         if let Some(kind) = keys.text("rope.scaling.type")?.filter(|kind| kind != "none") {
-            return Err(keys.unsupported("rope.scaling.type", format!("scaling `{kind}` is not read here")));
+            return Err(keys.unsupported("rope.scaling.type", format!("scaling `{}` is not read here", clip(&kind))));
         }
-    } else {
-        out.insert("hidden_act".into(), "gelu".into());
     }
+    out.insert("hidden_act".into(), if keys.arch.name == "bert" { "gelu" } else { "silu" }.into());
     Ok(())
 }
 
 /// The number of token types.
 fn types(keys: &Keys<'_>, facts: VerbatimFacts) -> Result<u64> {
     let Some(rows) = facts.type_rows else {
-        return Err(ImportError::unsupported(
-            keys.file.path(),
-            "tensor `token_types.weight`",
-            "it is missing, as in files made of distilbert, which are not read",
-            "Take the original model as safetensors.",
-        ));
+        let cure = "Check that this is the whole model, all of its shards.";
+        return Err(ImportError::malformed(keys.file.path(), "tensor `token_types.weight`", "it is missing", cure));
     };
     let key = "tokenizer.ggml.token_type_count";
     match keys.file.uint(key)?.filter(|&count| count != rows) {
