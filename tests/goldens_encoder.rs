@@ -103,8 +103,15 @@ fn encoders_give_the_outputs_of_transformers() {
         let model = import(path, temporary.path(), "u32");
         let golden = load_safetensors(&std::fs::read(path.join("golden.safetensors")).unwrap()).unwrap();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let (found, off) = check(&model, &golden.into_iter().collect());
+        let golden = golden.into_iter().collect();
+        let (found, mut off) = check(&model, &golden);
         faults.extend(found.into_iter().map(|f| format!("{name}: {f}")));
+        let gguf = path.join("model.gguf");
+        if gguf.exists() {
+            let (found, of_gguf) = check(&import(&gguf, temporary.path(), "u32"), &golden);
+            faults.extend(found.into_iter().map(|f| format!("{name}, GGUF: {f}")));
+            off = off.max(of_gguf);
+        }
         errors.insert(name, off);
     }
     let cases = errors.len();

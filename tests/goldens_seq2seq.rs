@@ -152,8 +152,15 @@ fn encoder_decoders_give_the_logits_and_tokens_of_transformers() {
         let temporary = tempfile::tempdir().unwrap();
         let model = import(path, temporary.path(), "u32");
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let (found, worst) = check(&name, &path.join("golden.safetensors"), &model);
+        let golden = path.join("golden.safetensors");
+        let (found, mut worst) = check(&name, &golden, &model);
         faults.extend(found);
+        let gguf = path.join("model.gguf");
+        if gguf.exists() {
+            let (found, of_gguf) = check(&format!("{name}, GGUF"), &golden, &import(&gguf, temporary.path(), "u32"));
+            faults.extend(found);
+            worst = worst.max(of_gguf);
+        }
         errors.insert(name, worst);
     }
     assert!(names.len() >= 10, "only {} goldens found", names.len());

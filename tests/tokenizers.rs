@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tallow::executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
 use tallow::format::{Config, Vocab};
+use tallow::import::gguf::GgufFile;
+use tallow::import::tokenizer::TokenizerText;
 
 const CASES: [&str; 9] = [
     "bpe-clip",
@@ -33,10 +35,14 @@ fn ours(case: &str) -> Tokenizer {
     tokenizer_of(&at(case))
 }
 
-/// The tokenizer of a folder as a `.model` holds it: its tables are written as text and read again.
+/// The tokenizer of a folder as a `.model` holds it.
 fn tokenizer_of(folder: &Path) -> Tokenizer {
-    let case = folder.display();
-    let read = tallow::import::tokenizer::json::read(folder).unwrap().unwrap();
+    of_model(&tallow::import::tokenizer::json::read(folder).unwrap().unwrap(), folder)
+}
+
+/// A tokenizer as a `.model` holds it: its tables are written as text and read again.
+fn of_model(read: &TokenizerText, source: &Path) -> Tokenizer {
+    let case = source.display();
     assert!(read.warnings.is_empty(), "{case}: {:?}", read.warnings);
     let mut text = "[tokenizer]\n".to_owned();
     for (key, value) in &read.settings {
@@ -90,6 +96,52 @@ fn awkward_texts_have_the_ids_of_the_reference() {
         // In a Unigram model the texts of special tokens are words for the library, and not here.
         if !case.starts_with("unigram") {
             assert_eq!(got, wanted, "{case}: {text:?}");
+        }
+    }
+}
+
+/// Folders of tokenizers, and GGUF files that hold the same.
+const IN_GGUF: [(&str, &str); 9] = [
+    ("goldens-encoder/bert-gguf", "model.gguf"),
+    ("goldens-encoder/bert-gguf-cased", "model.gguf"),
+    ("goldens-encoder/distilbert-gguf", "model.gguf"),
+    ("goldens-encoder/nomic_bert-gguf", "model.gguf"),
+    ("goldens-encoder/xlm-roberta-gguf", "model.gguf"),
+    ("goldens-seq2seq/mt5-gguf", "model.gguf"),
+    ("goldens-seq2seq/t5-gguf", "model.gguf"),
+    ("goldens-seq2seq/t5-gguf-gated", "model.gguf"),
+    ("goldens/gguf/gemma4-tokenizer", "../gemma4-shared.gguf"),
+];
+
+#[test]
+fn a_gguf_file_gives_the_ids_of_its_folder() {
+    for (case, file) in IN_GGUF {
+        let folder = folder("tests").join(case);
+        let path = folder.join(file);
+        let gguf = tallow::import::tokenizer::gguf::read(&GgufFile::open(&path).unwrap()).unwrap().unwrap();
+        let own = tallow::import::tokenizer::json::read(&folder).unwrap().unwrap();
+        let setting =
+            |of: &TokenizerText, key: &str| of.settings.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
+        for key in ["template", "pair_template", "mask_token", "unk_token", "add_bos", "add_eos"] {
+            assert_eq!(setting(&gguf, key), setting(&own, key), "{case}: {key}");
+        }
+        let ids_of = |of: &TokenizerText| (of.ids.eos.first().copied(), of.ids.pad, of.ids.unk);
+        assert_eq!(ids_of(&gguf), ids_of(&own), "{case}");
+        let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
+        let expected: Json = serde_json::from_str(&text).unwrap();
+        for (source, read) in [("GGUF", gguf), ("folder", own)] {
+            let tokenizer = of_model(&read, &path);
+            for entry in entries(&expected, "texts") {
+                let text = entry[0].as_str().unwrap();
+                let found = tokenizer.encode(text, EncodeOptions::default()).unwrap();
+                assert_eq!(found, ids(&entry[1]), "{case}, {source}: {text:?}");
+            }
+            // Text goes on behind a prompt, so that a decoder's tokenizer has no word on pairs.
+            let pairs = setting(&read, "pair_template").map(|_| entries(&expected, "pairs"));
+            for entry in pairs.into_iter().flatten() {
+                let made = tokenizer.encode_pair(entry[0].as_str().unwrap(), entry[1].as_str().unwrap(), None).unwrap();
+                assert_eq!((made.ids, made.types), (ids(&entry[2]), ids(&entry[3])), "{case}, {source}: {entry}");
+            }
         }
     }
 }

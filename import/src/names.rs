@@ -1,5 +1,8 @@
 //! Tensor names of GGUF files as Hugging Face names, by architecture.
 
+mod gemma4;
+mod verbatim;
+
 use crate::scheme;
 use tallow_frontends::families::experts::ExpertNames;
 
@@ -50,6 +53,8 @@ pub struct GgufArch {
     pub layer_norms: bool,
     /// The names of experts, where layers may have some.
     pub experts: Option<ExpertNames>,
+    /// The names of all tensors of a type whose settings are taken over as they are.
+    pub verbatim: Option<&'static verbatim::Names>,
 }
 
 const PLAIN: GgufArch = GgufArch {
@@ -63,12 +68,13 @@ const PLAIN: GgufArch = GgufArch {
     qk_norms: false,
     layer_norms: false,
     experts: None,
+    verbatim: None,
 };
 
 const LAYER_NORMS: GgufArch = GgufArch { layer_norms: true, ..PLAIN };
 
 /// The architectures that are read.
-pub const ARCHITECTURES: [GgufArch; 18] = [
+pub const ARCHITECTURES: [GgufArch; 22] = [
     GgufArch { name: "llama", model_type: "llama", interleaved: true, experts: Some(ExpertNames::MIXTRAL), ..PLAIN },
     GgufArch { name: "qwen2", model_type: "qwen2", ..PLAIN },
     GgufArch { name: "qwen2moe", model_type: "qwen2_moe", experts: Some(ExpertNames::MLP), ..PLAIN },
@@ -80,6 +86,7 @@ pub const ARCHITECTURES: [GgufArch; 18] = [
     GgufArch { name: "gemma", model_type: "gemma", norms_plus_one: true, ..PLAIN },
     GgufArch { name: "gemma2", model_type: "gemma2", norms_plus_one: true, four_norms: true, ..PLAIN },
     GgufArch { name: "gemma3", model_type: "gemma3", norms_plus_one: true, four_norms: true, qk_norms: true, ..PLAIN },
+    GgufArch { name: "gemma4", model_type: "gemma4", four_norms: true, qk_norms: true, ..PLAIN },
     GgufArch { name: "olmo2", model_type: "olmo2", qk_norms: true, ..PLAIN },
     GgufArch { name: "starcoder2", model_type: "starcoder2", ..LAYER_NORMS },
     GgufArch { name: "phi2", model_type: "phi", ..LAYER_NORMS },
@@ -87,16 +94,31 @@ pub const ARCHITECTURES: [GgufArch; 18] = [
     GgufArch { name: "command-r", model_type: "cohere", qk_norms: true, ..LAYER_NORMS },
     GgufArch { name: "gpt2", model_type: "gpt2", fused: true, ..LAYER_NORMS },
     GgufArch { name: "gptneox", model_type: "gpt_neox", fused: true, by_head: true, ..LAYER_NORMS },
+    GgufArch { name: "bert", model_type: "bert", verbatim: Some(&verbatim::BERT), ..PLAIN },
+    GgufArch { name: "nomic-bert", model_type: "nomic_bert", verbatim: Some(&verbatim::NOMIC_BERT), ..PLAIN },
+    GgufArch { name: "t5", model_type: "t5", verbatim: Some(&verbatim::T5), ..PLAIN },
 ];
+
+/// Of the files of architecture bert those without token types.
+pub const DISTILBERT: GgufArch =
+    GgufArch { name: "bert", model_type: "distilbert", verbatim: Some(&verbatim::DISTILBERT), ..PLAIN };
 
 /// The architecture of a name.
 pub fn architecture(name: &str) -> Option<&'static GgufArch> {
     ARCHITECTURES.iter().find(|a| a.name == name)
 }
 
-/// The Hugging Face name of a GGUF tensor.
-pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
+/// The Hugging Face name of a GGUF tensor. `gated` says that the feed-forwards have gates, where a type is known with and
+/// without.
+pub fn hugging_face_name(arch: &GgufArch, gguf: &str, gated: bool) -> Mapped {
+    if let Some(names) = arch.verbatim {
+        return names.of(gguf, gated);
+    }
     let scheme = scheme::of_type(arch.model_type);
+    let own = arch.name == "gemma4";
+    if let Some(name) = gemma4::outer(gguf).filter(|_| own) {
+        return Mapped::Tensor(format!("{}{name}", scheme.prefix));
+    }
     match gguf {
         "token_embd.weight" => return Mapped::Tensor(scheme.embedding_weight()),
         "position_embd.weight" if arch.model_type == "gpt2" => {
@@ -114,13 +136,11 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
     let Some((layer, part)) = gguf.strip_prefix("blk.").and_then(|r| r.split_once('.')) else {
         return Mapped::Unknown;
     };
-    // A number in its only spelling, so that two names cannot mean one tensor.
-    let plain = !layer.is_empty()
-        && layer.len() <= 6
-        && layer.bytes().all(|b| b.is_ascii_digit())
-        && (layer == "0" || !layer.starts_with('0'));
-    if !plain {
+    let Some(layer) = layer_number(layer) else {
         return Mapped::Unknown;
+    };
+    if let Some(name) = gemma4::inner(part).filter(|_| own) {
+        return Mapped::Tensor(format!("{}{}.{layer}.{name}", scheme.prefix, scheme.layers));
     }
     let Some((part, kind)) = part.rsplit_once('.') else {
         return Mapped::Unknown;
@@ -135,6 +155,13 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str) -> Mapped {
         Some(name) => Mapped::Tensor(format!("{}{}.{layer}.{name}.{kind}", scheme.prefix, scheme.layers)),
         None => Mapped::Unknown,
     }
+}
+
+/// The number of a layer in its only spelling, so that two names cannot mean one tensor.
+fn layer_number(layer: &str) -> Option<u64> {
+    let plain =
+        layer.len() <= 6 && layer.bytes().all(|b| b.is_ascii_digit()) && (layer == "0" || !layer.starts_with('0'));
+    layer.parse().ok().filter(|_| plain)
 }
 
 /// The Hugging Face name of a part of a layer.

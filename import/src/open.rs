@@ -1,5 +1,7 @@
 //! Opens a source of either kind: tensors under their Hugging Face names, settings, tokenizer, chat template.
 
+mod verbatim;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +15,7 @@ use crate::config::{self, SourceConfig};
 use crate::error::{ImportError, Result, clip, names};
 use crate::experts;
 use crate::gguf::{Gguf, type_name};
-use crate::names::{self, Mapped, RopeFactors};
+use crate::names::{self, GgufArch, Mapped, RopeFactors};
 use crate::safetensors::find_weights;
 use crate::scheme::{self, Scheme};
 use crate::sentences;
@@ -38,7 +40,11 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let gguf = Gguf::open(path)?;
     let meta = gguf.meta();
     let arch = arch_of(meta)?;
-    let (query_heads, key_heads) = heads(meta, arch)?;
+    if arch.verbatim.is_some() {
+        return verbatim::open(gguf, arch, path, ignore);
+    }
+    let ordered = arch.interleaved || arch.by_head;
+    let (query_heads, key_heads) = if ordered { heads(meta, arch)? } else { (0, 0) };
     let layers = meta.uint(&format!("{}.block_count", arch.name))?.unwrap_or(0);
     let scheme = scheme::of_type(arch.model_type);
     let mut facts = TensorFacts::default();
@@ -51,7 +57,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
                 reason: reason.to_owned(),
             });
         };
-        let name = match names::hugging_face_name(arch, &tensor.name) {
+        let name = match names::hugging_face_name(arch, &tensor.name, false) {
             Mapped::Tensor(name) => name,
             Mapped::Harmless => {
                 leave_out("readers compute it");
@@ -113,17 +119,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
         });
     }
     if !unknown.is_empty() {
-        return Err(ImportError::unsupported(
-            path,
-            "tensors",
-            format!(
-                "architecture `{}` has no place here for {} of them: {}",
-                arch.name,
-                unknown.len(),
-                names(&unknown, 8)
-            ),
-            "If the model works without them, leave them out with `--ignore-setting NAME`.",
-        ));
+        return Err(unknown_tensors(path, arch, &unknown));
     }
     let has = |name: &str| tensors.iter().any(|t: &SourceTensor| t.name == name);
     facts.has_head = has(&scheme.head_weight());
@@ -131,6 +127,13 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     facts.attention_bias = in_layer("self_attn.q_proj.bias") || in_layer("attention.query_key_value.bias");
     facts.mlp_bias = in_layer("mlp.down_proj.bias");
     facts.qk_norms = in_layer("self_attn.q_norm.weight");
+    facts.keys_are_values = tensors.iter().any(|t| {
+        let value =
+            t.name.strip_suffix("self_attn.k_proj.weight").map(|layer| format!("{layer}self_attn.v_proj.weight"));
+        value.is_some_and(|value| !has(&value))
+    });
+    let per_layer = format!("{}embed_tokens_per_layer.weight", scheme.prefix);
+    facts.per_layer_rows = tensors.iter().find(|t| t.name == per_layer).and_then(|t| t.shape.first().copied());
     let table = scheme.embedding_weight();
     let embedding = tensors.iter().find(|t| t.name == table);
     let Some(embedding) = embedding else {
@@ -142,6 +145,9 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let template = chat::template_of_gguf(meta, &mut config.warnings)?;
     let files = gguf.into_shards().into_iter().map(|s| s.into_file()).collect();
     let mut source = Source::new(files, in_order(tensors, scheme), left_out)?;
+    if config.spec.name == "gemma4" {
+        leave_shared_keys(&mut source, &config, scheme);
+    }
     settle_head(&mut source, &mut config, path)?;
     Ok(Opened { source, config, tokenizer, template })
 }
@@ -292,6 +298,15 @@ fn leave_shared_keys(source: &mut Source, config: &SourceConfig, scheme: &Scheme
     for name in names {
         source.leave_out(&name, "its layer uses the keys and values of an earlier one");
     }
+}
+
+fn unknown_tensors(path: &Path, arch: &GgufArch, unknown: &[&str]) -> ImportError {
+    ImportError::unsupported(
+        path,
+        "tensors",
+        format!("architecture `{}` has no place here for {} of them: {}", arch.name, unknown.len(), names(unknown, 8)),
+        "If the model works without them, leave them out with `--ignore-setting NAME`.",
+    )
 }
 
 fn missing_embedding(path: &Path, name: &str) -> ImportError {

@@ -55,6 +55,9 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
         "gemma-plain",
         "gemma2-plain",
         "gemma3-linear",
+        "gemma4-experts",
+        "gemma4-joint-keys",
+        "gemma4-shared",
         "gpt2-plain",
         "gpt_neox-plain",
         "granite-bias",
@@ -101,6 +104,10 @@ fn a_gguf_file_gives_the_tensors_and_settings_of_its_folder() {
             match (name, key.as_str()) {
                 ("llama-llama3", "rope_scaling") => {
                     assert!(other.unwrap().contains("rope_type = \"factors\", factors = [1, 3.299539, 8,"));
+                }
+                // Sizes of single layers, which are those of all full ones.
+                ("gemma4-experts" | "gemma4-shared", "per_layer_config") => {
+                    assert!(b.contains(&("global_head_dim".to_owned(), "16".to_owned())), "{name}");
                 }
                 ("phi3-longrope", "rope_scaling") => {
                     assert!(other.unwrap().contains("attention_factor = 1.2247449"));

@@ -4,7 +4,7 @@
 use super::disjoint::Disjoint;
 use super::matmul::{ExactRows, exact_part};
 use super::packed::{PANEL, Packed, Quantized, QuantizedRows, Scratch, Target, product};
-use super::{Isa, KernelError, Team, check_len};
+use super::{Isa, KernelError, Team, check_len, room};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -100,24 +100,21 @@ pub fn experts_packed(
     let quantized = quantize(rows, grouped, team)?;
     // Panels that hold rows of an expert; the first and last ones may hold rows of its neighbours as well.
     let panels = |expert: usize| expert * n / PANEL..((expert + 1) * n).div_ceil(PANEL);
-    let stride = grouped.groups.iter().map(|g| panels(g.expert).len() * PANEL).max().unwrap_or(0);
     let items = items(grouped, |expert| panels(expert).len(), team);
-    let mut made = vec![0f32; grouped.places.len() * stride];
-    let out = Disjoint::new(&mut made);
-    let isa = Isa::detect();
+    let (isa, out) = (Isa::detect(), Disjoint::new(y));
     team.run_chunks(items.len(), 1, |range| {
         for item in &items[range] {
             let group = &grouped.groups[item.group];
-            let all = panels(group.expert);
-            let part = all.start + item.part.start..all.start + item.part.end;
-            // Row m of the group, column n of all matrices, is element (start + m) · stride + n - first column.
-            let column = (group.range.start * stride).wrapping_sub(all.start * PANEL);
-            SCRATCH.with_borrow_mut(|scratch| {
-                product(isa, &quantized[item.group], w, part, Target::new(&out, stride, column), scratch);
-            });
+            let first = panels(group.expert).start;
+            let part = first + item.part.start..first + item.part.end;
+            let columns = part.start * PANEL..part.end * PANEL;
+            let own = group.expert * n..(group.expert + 1) * n;
+            let make = |target: Target<'_>, scratch: &mut Scratch| {
+                product(isa, &quantized[item.group], w, part.clone(), target, scratch);
+            };
+            place(grouped, group, columns, own, &out, make);
         }
     });
-    scatter(grouped, &made, stride, n, |expert| expert * n % PANEL, y, team);
     Ok(())
 }
 
@@ -146,22 +143,50 @@ pub fn experts_exact(
     }
     let gathered: Vec<f32> = grouped.places.iter().flat_map(|&place| rows.row(place)).copied().collect();
     let items = items(grouped, |_| n.div_ceil(PANEL), team);
-    let mut made = vec![0f32; y.len()];
-    let out = Disjoint::new(&mut made);
+    let out = Disjoint::new(y);
     team.run_chunks(items.len(), 1, |range| {
         for item in &items[range] {
-            let Group { expert, range } = &grouped.groups[item.group];
-            let x = &gathered[range.start * rows.k..range.end * rows.k];
+            let group = &grouped.groups[item.group];
+            let x = &gathered[group.range.start * rows.k..group.range.end * rows.k];
             let part = item.part.start * PANEL..(item.part.end * PANEL).min(n);
-            exact_part(x, &matrices[*expert], part, Target::new(&out, n, range.start * n));
+            let make = |target: Target<'_>, _: &mut Scratch| {
+                exact_part(x, &matrices[group.expert], part.clone(), target);
+            };
+            place(grouped, group, part.clone(), 0..n, &out, make);
         }
     });
-    scatter(grouped, &made, n, n, |_| 0, y, team);
     Ok(())
 }
 
+/// Lets `make` compute `columns` of the products of a group's rows, and copies those that lie in `own`, the columns of its
+/// expert, to their places in `y` (`[places, n]`). No other thread has the same columns of the same group.
+#[allow(unsafe_code, reason = "threads write disjoint parts of rows")]
+fn place(
+    grouped: &Grouped,
+    group: &Group,
+    columns: Range<usize>,
+    own: Range<usize>,
+    y: &Disjoint<'_, f32>,
+    make: impl FnOnce(Target<'_>, &mut Scratch),
+) {
+    let (width, n) = (columns.len(), own.len());
+    SCRATCH.with_borrow_mut(|(scratch, made)| {
+        room::grow(made, group.range.len() * width, 0.0);
+        let made = &mut made[..group.range.len() * width];
+        make(Target::from_column(&Disjoint::new(made), width, columns.start), scratch);
+        let kept = columns.start.max(own.start)..columns.end.min(own.end);
+        for (&place, row) in grouped.places[group.range.clone()].iter().zip(made.chunks_exact(width)) {
+            let at = place * n + kept.start - own.start;
+            // SAFETY: every place is in one group, and every column of it in one item.
+            let to = unsafe { y.part(at..at + kept.len()) };
+            to.copy_from_slice(&row[kept.start - columns.start..][..kept.len()]);
+        }
+    });
+}
+
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Of products, and for what they make.
+    static SCRATCH: RefCell<(Scratch, Vec<f32>)> = RefCell::default();
 }
 
 /// The part of a product that a thread takes at a time.
@@ -216,32 +241,6 @@ fn quantize(rows: ExpertRows<'_>, grouped: &Grouped, team: &Team) -> Result<Vec<
     });
     drop(targets);
     Ok(made)
-}
-
-/// Copies the rows of `made` (`[places, stride]`, sorted by experts) to their places in `y` (`[places, n]`), each from
-/// element `first(expert)` on.
-#[allow(unsafe_code, reason = "threads write disjoint rows")]
-fn scatter(
-    grouped: &Grouped,
-    made: &[f32],
-    stride: usize,
-    n: usize,
-    first: impl Fn(usize) -> usize + Sync,
-    y: &mut [f32],
-    team: &Team,
-) {
-    let y = Disjoint::new(y);
-    team.run_chunks(grouped.groups.len(), 1, |range| {
-        for group in &grouped.groups[range] {
-            let skip = first(group.expert);
-            for at in group.range.clone() {
-                let place = grouped.places[at];
-                // SAFETY: every place occurs once.
-                let row = unsafe { y.part(place * n..(place + 1) * n) };
-                row.copy_from_slice(&made[at * stride + skip..][..n]);
-            }
-        }
-    });
 }
 
 #[cfg(test)]

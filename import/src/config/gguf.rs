@@ -1,16 +1,20 @@
 //! Settings of a GGUF file, under Hugging Face's names, so that both kinds of source take the same road from here.
 
+mod about;
 mod experts;
+mod gemma4;
 mod keys;
+mod verbatim;
 
 use serde_json::{Map, Value as Json};
 
+use super::SourceConfig;
 use super::defaults::{self, TypeSpec};
-use super::{Ids, Sampling, SourceConfig};
 use crate::error::{ImportError, Result, clip};
-use crate::gguf::{GgufFile, Value};
+use crate::gguf::GgufFile;
 use crate::names::{ARCHITECTURES, GgufArch, architecture};
 use keys::{Keys, Pattern};
+pub use verbatim::{VerbatimFacts, read as read_verbatim};
 
 /// The three lists of rotary divisors, from tensors.
 #[derive(Debug, Default)]
@@ -38,6 +42,10 @@ pub struct TensorFacts {
     pub qk_norms: bool,
     /// Rotary divisors.
     pub rope: RopeTensors,
+    /// Rows of the second embedding of gemma 4.
+    pub per_layer_rows: Option<u64>,
+    /// A layer has keys and no values.
+    pub keys_are_values: bool,
 }
 
 /// The architecture of a file; an error that lists the known ones for any other.
@@ -73,8 +81,18 @@ pub fn heads(file: &GgufFile, arch: &GgufArch) -> Result<(u64, u64)> {
     Ok((heads, keys.uint("attention.head_count_kv")?.unwrap_or(heads)))
 }
 
+/// The table of a type.
+fn spec_of(file: &GgufFile, model_type: &str) -> Result<&'static TypeSpec> {
+    defaults::spec(model_type).ok_or_else(|| {
+        ImportError::unsupported(file.path(), "key `general.architecture`", "it has no table", "Report this.")
+    })
+}
+
 /// Reads the settings of a file.
 pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignore: &[String]) -> Result<SourceConfig> {
+    if arch.name == "gemma4" {
+        return gemma4::read(file, arch, facts, ignore);
+    }
     let keys = Keys::new(file, arch);
     let mut warnings = Vec::new();
     let window = keys.uint("attention.sliding_window")?.filter(|&w| w > 0);
@@ -85,23 +103,11 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
         "llama" if window.is_some() => "mistral",
         _ => arch.model_type,
     };
-    let spec = defaults::spec(model_type).ok_or_else(|| {
-        ImportError::unsupported(file.path(), "key `general.architecture`", "it has no table", "Report this.")
-    })?;
+    let spec = spec_of(file, model_type)?;
     let mut out = Map::new();
-    let need = |short: &str, value: Option<u64>| {
-        value.ok_or_else(|| {
-            ImportError::malformed(
-                file.path(),
-                format!("key `{}.{short}`", arch.name),
-                "it is missing",
-                "Convert the model again with a current converter.",
-            )
-        })
-    };
-    let hidden = need("embedding_length", keys.uint("embedding_length")?)?;
-    let heads = need("attention.head_count", keys.uint("attention.head_count")?)?;
-    let layers = need("block_count", keys.uint("block_count")?)?;
+    let hidden = keys.needed("embedding_length")?;
+    let heads = keys.needed("attention.head_count")?;
+    let layers = keys.needed("block_count")?;
     out.insert("hidden_size".into(), hidden.into());
     out.insert("num_attention_heads".into(), heads.into());
     let reads = |key: &str| spec.keys.iter().any(|(k, _)| *k == key);
@@ -112,10 +118,10 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
         return Err(keys.unsupported("attention.head_count_kv", format!("it is {kv}, and {heads} heads of queries")));
     }
     out.insert("num_hidden_layers".into(), layers.into());
-    let inner = need("feed_forward_length", keys.uint("feed_forward_length")?)?;
+    let inner = keys.needed("feed_forward_length")?;
     out.insert("intermediate_size".into(), inner.into());
     out.insert("vocab_size".into(), facts.vocab_rows.into());
-    let length = need("context_length", keys.uint("context_length")?)?;
+    let length = keys.needed("context_length")?;
     out.insert("max_position_embeddings".into(), length.into());
     let head_dim = head_dim(&keys, hidden, heads)?;
     out.insert("head_dim".into(), head_dim.into());
@@ -123,15 +129,7 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
         true => "attention.layer_norm_epsilon",
         false => "attention.layer_norm_rms_epsilon",
     };
-    let epsilon = keys.float(short)?;
-    let epsilon = epsilon.ok_or_else(|| {
-        ImportError::malformed(
-            file.path(),
-            format!("key `{}.{short}`", arch.name),
-            "it is missing",
-            "Convert the model again with a current converter.",
-        )
-    })?;
+    let epsilon = keys.needed_float(short)?;
     let own = ["rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"].into_iter().find(|k| reads(k));
     out.insert(own.unwrap_or("rms_norm_eps").into(), epsilon.into());
     out.insert("tie_word_embeddings".into(), (!facts.has_head).into());
@@ -164,49 +162,7 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
     multipliers(&mut out, &keys, arch, hidden, heads, head_dim, layers, &mut warnings)?;
     keys.refuse_unread(ignore, &mut warnings)?;
 
-    let text = |key: &str| Ok::<_, ImportError>(file.text(key)?.map(str::to_owned));
-    let name = text("general.name")?.filter(|n| !n.trim().is_empty());
-    let mut lineage = Vec::new();
-    let origins = [
-        "general.source.huggingface.repository",
-        "general.source.repo_url",
-        "general.source.url",
-        "general.base_model.0.repo_url",
-        "general.repo_url",
-    ];
-    let mut source = None;
-    for key in origins {
-        if source.is_none() {
-            source = text(key)?;
-        }
-    }
-    let stem = file.path().file_stem().and_then(|s| s.to_str()).unwrap_or("unknown").to_owned();
-    lineage.push(("source".into(), source.or_else(|| name.clone()).unwrap_or_else(|| stem.clone())));
-    lineage.push(("format".into(), "gguf".into()));
-    for (key, of) in [("author", "general.author"), ("quantized_by", "general.quantized_by")] {
-        if let Some(value) = text(of)? {
-            lineage.push((key.into(), value));
-        }
-    }
-    let languages = match file.value("general.languages") {
-        Some(Value::Array { .. }) => {
-            file.texts("general.languages")?.unwrap_or_default().into_iter().map(str::to_owned).collect()
-        }
-        _ => Vec::new(),
-    };
-    Ok(SourceConfig {
-        towers: None,
-        settings: out,
-        spec,
-        multimodal: false,
-        sampling: sampling(file)?,
-        ids: Ids::default(),
-        name: name.or(Some(stem)),
-        license: text("general.license")?,
-        languages,
-        lineage,
-        warnings,
-    })
+    about::source_config(file, spec, out, None, warnings)
 }
 
 fn head_dim(keys: &Keys<'_>, hidden: u64, heads: u64) -> Result<u64> {
@@ -458,14 +414,4 @@ fn multipliers(
         _ => {}
     }
     Ok(())
-}
-
-fn sampling(file: &GgufFile) -> Result<Sampling> {
-    Ok(Sampling {
-        temperature: file.float("general.sampling.temp")?.filter(|t| *t >= 0.0),
-        top_p: file.float("general.sampling.top_p")?.filter(|p| (0.0..=1.0).contains(p)),
-        top_k: file.uint("general.sampling.top_k")?,
-        min_p: file.float("general.sampling.min_p")?.filter(|p| *p > 0.0 && *p <= 1.0),
-        repetition_penalty: file.float("general.sampling.penalty_repeat")?.filter(|p| *p > 0.0 && *p != 1.0),
-    })
 }

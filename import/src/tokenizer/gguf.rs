@@ -1,5 +1,7 @@
 //! The tokenizer of a GGUF file.
 
+mod pieces;
+
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -21,11 +23,12 @@ mod kind {
 }
 
 /// Texts of tokens that end a turn, where the file does not say so by id. Readers of GGUF go by the same texts.
-const TURN_ENDS: [&str; 8] = [
+const TURN_ENDS: [&str; 9] = [
     "<|eot_id|>",
     "<|im_end|>",
     "<|end|>",
     "<end_of_turn>",
+    "<turn|>",
     "<|eom_id|>",
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -38,26 +41,19 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
     let spm = match model {
         None | Some("no_vocab" | "none") => return Ok(None),
         Some("gpt2") => false,
-        Some("llama") => true,
+        Some("llama" | "gemma4") => true,
+        Some("bert") => return pieces::word_piece(file).map(Some),
+        Some("t5") => return pieces::unigram(file).map(Some),
         Some(other) => {
             return Err(ImportError::unsupported(
                 file.path(),
                 "key `tokenizer.ggml.model`",
                 format!("tokenizer `{}` is not read", clip(other)),
-                "Tokenizers that are read: gpt2 (byte-level BPE) and llama (SentencePiece BPE).",
+                "Tokenizers that are read: gpt2 (byte-level BPE), llama and gemma4 (SentencePiece BPE), bert (WordPiece) and t5 (Unigram).",
             ));
         }
     };
-    let Some(texts) = file.texts("tokenizer.ggml.tokens")? else {
-        return Err(file.wrong("tokenizer.ggml.tokens", "missing", "a list of strings"));
-    };
-    if texts.len() as u64 > MAX_TOKEN_ID + 1 {
-        return Err(file.wrong(
-            "tokenizer.ggml.tokens",
-            &format!("a list of {}", texts.len()),
-            &format!("a list of at most {}", MAX_TOKEN_ID + 1),
-        ));
-    }
+    let texts = tokens(file)?;
     let kinds = per_token(file, "tokenizer.ggml.token_type", texts.len())?;
     let kind_of = |id: usize| kinds.as_ref().map_or(kind::NORMAL, |k| k.get(id).map_or(kind::NORMAL, |&x| x as i64));
     let mut warnings = Vec::new();
@@ -87,7 +83,9 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
     let flag = |key: &str, default: bool| Ok::<bool, ImportError>(file.bool(key)?.unwrap_or(default));
     let begins;
     if spm {
-        vocab.merges = spm_merges(file, &texts, &kind_of)?;
+        // Gemma 4 is of this type too, and has its merges listed.
+        let listed = model == Some("gemma4");
+        vocab.merges = if listed { listed_merges(file, &texts)? } else { spm_merges(file, &texts, &kind_of)? };
         let bytes = (0..256)
             .filter(|b| {
                 let text = format!("<0x{b:02X}>");
@@ -98,7 +96,7 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
         begins = flag("tokenizer.ggml.add_bos_token", true)?;
         set("add_bos", begins.into());
         set("add_eos", flag("tokenizer.ggml.add_eos_token", false)?.into());
-        set("add_prefix_space", flag("tokenizer.ggml.add_space_prefix", true)?.into());
+        set("add_prefix_space", flag("tokenizer.ggml.add_space_prefix", !listed)?.into());
         set("byte_fallback", (bytes == 256).into());
         if flag("tokenizer.ggml.remove_extra_whitespaces", false)? {
             return Err(ImportError::unsupported(
@@ -141,6 +139,21 @@ pub fn read(file: &GgufFile) -> Result<Option<TokenizerText>> {
         return Err(file.wrong("tokenizer.ggml.bos_token_id", "missing", "an id, as texts begin with it"));
     }
     Ok(Some(TokenizerText { vocab, settings, ids, warnings }))
+}
+
+/// The texts of all tokens.
+fn tokens(file: &GgufFile) -> Result<Vec<&str>> {
+    let Some(texts) = file.texts("tokenizer.ggml.tokens")? else {
+        return Err(file.wrong("tokenizer.ggml.tokens", "missing", "a list of strings"));
+    };
+    if texts.len() as u64 > MAX_TOKEN_ID + 1 {
+        return Err(file.wrong(
+            "tokenizer.ggml.tokens",
+            &format!("a list of {}", texts.len()),
+            &format!("a list of at most {}", MAX_TOKEN_ID + 1),
+        ));
+    }
+    Ok(texts)
 }
 
 /// A list of one number per token.

@@ -50,6 +50,12 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     }
 }
 
+/// Reads a tokenizer that the file `path` spells in another way, once it is said in the words of `tokenizer.json` (`value`) and
+/// of `tokenizer_config.json`.
+pub(super) fn read_value(path: &Path, value: &Value, config: &Value) -> Result<TokenizerText> {
+    Reader { path: path.to_owned(), value }.read(Some(config))
+}
+
 /// The text of a special token in `tokenizer_config.json`.
 pub(super) fn token_text<'a>(config: Option<&'a Value>, key: &str) -> Option<&'a str> {
     let token = config.and_then(|c| c.get(key))?;

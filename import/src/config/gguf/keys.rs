@@ -49,6 +49,31 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// An integer for each layer; one integer stands for all. It must be there.
+    pub fn per_layer(&self, short: &str, layers: usize) -> Result<Vec<u64>> {
+        let key = self.key(short);
+        if !matches!(self.file.value(&key), Some(Value::Array { .. })) {
+            return Ok(vec![self.needed(short)?; layers]);
+        }
+        let list = self.file.numbers(&key)?.unwrap_or_default();
+        let whole = |x: &f64| x.fract() == 0.0 && (0.0..9e15).contains(x);
+        if list.len() != layers || !list.iter().all(whole) {
+            let expected = format!("a list of {layers} integers, one per layer");
+            return Err(self.file.wrong(&key, &format!("a list of {} numbers", list.len()), &expected));
+        }
+        Ok(list.into_iter().map(|x| x as u64).collect())
+    }
+
+    /// An integer that must be there.
+    pub fn needed(&self, short: &str) -> Result<u64> {
+        self.uint(short)?.ok_or_else(|| self.missing(short))
+    }
+
+    /// A number that must be there.
+    pub fn needed_float(&self, short: &str) -> Result<f64> {
+        self.float(short)?.ok_or_else(|| self.missing(short))
+    }
+
     /// A number.
     pub fn float(&self, short: &str) -> Result<Option<f64>> {
         self.file.float(&self.key(short))
@@ -82,6 +107,15 @@ impl<'a> Keys<'a> {
             }
             Some(_) => Ok(self.file.uint(&key)?.filter(|&n| n > 0).map(Pattern::Every)),
         }
+    }
+
+    fn missing(&self, short: &str) -> ImportError {
+        ImportError::malformed(
+            self.file.path(),
+            format!("key `{}.{short}`", self.arch.name),
+            "it is missing",
+            "Convert the model again with a current converter.",
+        )
     }
 
     /// An error about the value of a key.
