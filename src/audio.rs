@@ -173,11 +173,31 @@ fn unsupported(name: &str, what: impl std::fmt::Display) -> Error {
     ))
 }
 
-fn decode(source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<Sound> {
+/// The sampling rate of a WAV file by its own words, if its head tells one; the source stands at its beginning again.
+fn wav_rate(source: &mut dyn MediaSource) -> std::io::Result<Option<u32>> {
+    let mut head = Vec::new();
+    source.take(1 << 16).read_to_end(&mut head)?;
+    source.seek(SeekFrom::Start(0))?;
+    let mut at = 12;
+    while let Some(size) = number(&head, at + 4) {
+        if head.get(at..at + 4) == Some(b"fmt ") {
+            return Ok(number(&head, at + 12));
+        }
+        // Chunks are filled up to an even length.
+        at = at.saturating_add(8).saturating_add(size as usize).next_multiple_of(2);
+    }
+    Ok(None)
+}
+
+fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<Sound> {
     if head.is_empty() {
         return Err(fault(name, "is empty"));
     }
     let kind = kind(head).map_err(|what| unsupported(name, what))?;
+    if kind == Kind::Wav && wav_rate(&mut *source).map_err(|e| fault(name, format!("cannot be read: {e}")))? == Some(0)
+    {
+        return Err(fault(name, "tells a sampling rate of 0 Hz"));
+    }
     let options = FormatOptions { enable_gapless: true, ..FormatOptions::default() };
     let stream = MediaSourceStream::new(source, Default::default());
     let probed = symphonia::default::get_probe()

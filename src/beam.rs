@@ -5,6 +5,7 @@ use crate::session::read;
 use crate::{Error, GenerateOptions, Result, Rows, Session};
 use tallow_executor::sampling::penalize;
 use tallow_frontends::program::module::Start;
+use tallow_frontends::program::rules::MOST_BEAMS;
 use tallow_frontends::program::rules::Unfinished;
 pub use tallow_frontends::program::rules::{BeamOptions, EarlyStopping};
 
@@ -129,8 +130,11 @@ impl Session {
     /// # Errors
     /// No beam, or an empty prompt; errors of running the model.
     pub fn beam_search(&mut self, prompt: &[u32], beams: BeamOptions, options: &GenerateOptions) -> Result<Vec<u32>> {
-        if beams.beams == 0 || prompt.is_empty() {
-            return Err(Error::Usage("a beam search needs at least one beam and one token to begin with".into()));
+        if !(1..=MOST_BEAMS).contains(&beams.beams) || prompt.is_empty() {
+            let found = format!("{} beams and {} tokens", beams.beams, prompt.len());
+            return Err(Error::Usage(format!(
+                "a beam search needs 1 to {MOST_BEAMS} beams and a token to begin with; there are {found}"
+            )));
         }
         let driver = self.model().driver().cloned();
         let ends = ends(self.model());

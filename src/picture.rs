@@ -7,8 +7,9 @@ pub(crate) use compare::no_picture;
 
 use crate::text::Labels;
 use crate::{Error, Model, Rows, Tensor};
-use image::{DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 use resize::Filter;
+use std::io::Read as _;
 use std::path::Path;
 use tallow_executor::Device;
 use tallow_format::{Config, Section};
@@ -18,6 +19,8 @@ use tallow_ir::{DType, Dim};
 
 type Result<T> = crate::Result<T>;
 
+/// What JPEG files end with.
+const JPEG_END: [u8; 2] = [0xff, 0xd9];
 /// No side of a picture may be longer.
 const LONGEST_SIDE: u32 = 32_768;
 /// No picture that becomes whole patches is longer in one direction by more than this factor.
@@ -38,7 +41,11 @@ impl Picture {
     /// A file that cannot be read, or is no picture that is known, or too large.
     pub fn read(path: &Path) -> Result<Self> {
         let io = |source| Error::Io { path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(io)?.is_dir() {
+        let about = std::fs::metadata(path).map_err(io)?;
+        if !about.is_dir() && !about.is_file() {
+            return Err(Error::Usage(format!("{}: is no regular file; give a picture file", path.display())));
+        }
+        if about.is_dir() {
             return Err(Error::Usage(format!("{}: is a folder; give a picture file", path.display())));
         }
         let fault = |cause: String| Error::Graph { file: path.display().to_string(), source: cause.into() };
@@ -47,6 +54,14 @@ impl Picture {
         let mut reader = ImageReader::new(file).with_guessed_format().map_err(io)?;
         if reader.format().is_none() {
             return Err(fault("is no picture; PNG, JPEG, WebP, GIF and BMP are read".into()));
+        }
+        if reader.format() == Some(ImageFormat::Jpeg) {
+            let mut bytes = Vec::new();
+            std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes)).map_err(io)?;
+            // Its decoder fills up what is missing.
+            if !bytes.windows(2).any(|pair| pair == JPEG_END) {
+                return Err(fault("is cut off: a JPEG file ends with the bytes ff d9".into()));
+            }
         }
         let mut limits = Limits::default();
         (limits.max_image_width, limits.max_image_height) = (Some(LONGEST_SIDE), Some(LONGEST_SIDE));

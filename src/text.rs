@@ -168,30 +168,17 @@ impl Encoder {
         &self.model
     }
 
-    /// The rows of an output for texts beside the vectors of pictures, in one call of at most so many tokens.
-    pub(crate) fn beside(
-        &mut self,
-        pictures: Tensor,
-        texts: &[&str],
-        most: usize,
-        output: &str,
-    ) -> Result<Vec<Vec<f32>>> {
-        let (batch, own) = (std::mem::replace(&mut self.batch, most), self.pictures.replace(pictures));
-        let (mut rows, mut calls) = (Vec::new(), 0);
+    /// The rows of an output for texts beside the vectors of pictures: a row for each picture, with a number for each text.
+    pub(crate) fn beside(&mut self, pictures: Tensor, texts: &[&str], output: &str) -> Result<Vec<Vec<f32>>> {
+        let own = self.pictures.replace(pictures);
+        let mut rows: Vec<Vec<f32>> = Vec::new();
         let done = self.run(&single(texts), output, &mut |_, _, found| {
-            (rows, calls) = (found, calls + 1);
+            rows.resize_with(found.len(), Vec::new);
+            rows.iter_mut().zip(found).for_each(|(row, found)| row.extend(found));
             Ok(())
         });
-        (self.batch, self.pictures) = (batch, own);
-        done?;
-        match calls {
-            1 => Ok(rows),
-            _ => Err(Error::Usage(format!(
-                "{}: {} texts have more than {most} tokens together; compare fewer at once",
-                self.model.file().label(),
-                texts.len()
-            ))),
-        }
+        self.pictures = own;
+        done.map(|()| rows)
     }
 
     /// What the graph makes of texts.

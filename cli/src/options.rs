@@ -258,6 +258,12 @@ impl SamplingOptions {
         numbers || top_k.is_some() || seed.is_some()
     }
 
+    /// Whether anything says that tokens are picked at random.
+    pub fn samples(&self) -> bool {
+        let numbers = [self.temperature, self.top_p, self.min_p];
+        numbers.into_iter().any(|number| number.is_some()) || self.top_k.is_some() || self.seed.is_some()
+    }
+
     /// The model's sampling with what the command line overrides.
     pub fn over(&self, model: &Model) -> Result<SamplingParams> {
         let clock = || {

@@ -64,14 +64,14 @@ impl Ui {
     /// A line on stderr.
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("{text}");
+            tell(&text);
         }
     }
 
     /// A warning on stderr.
     pub fn warn(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("{} {text}", self.paint("warning:", "33"));
+            tell(&format!("{} {text}", self.paint("warning:", "33")));
         }
     }
 
@@ -87,7 +87,7 @@ impl Ui {
                 },
                 _ => line.to_owned(),
             });
-            lines.for_each(|line| eprintln!("{line}"));
+            lines.for_each(|line| tell(line));
             return;
         }
         let mut text = error.to_string();
@@ -97,7 +97,7 @@ impl Ui {
                 text = format!("{text}: {cause}");
             }
         }
-        eprintln!("{} {text}", self.paint("error:", "31"));
+        tell(&format!("{} {text}", self.paint("error:", "31")));
     }
 
     fn paint(&self, text: &str, colour: &str) -> String {
@@ -164,6 +164,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         if wild(c) { out.extend(c.escape_default()) } else { out.push(c) }
     }
     out.into()
+}
+
+/// Writes a line to stderr. Where that is closed or full there is nobody to tell.
+fn tell(line: impl std::fmt::Display) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// Writes to stdout. An error names it, as it names any file.

@@ -102,3 +102,49 @@ fn inspect_shows_what_the_first_graph_of_a_pair_takes() {
     let card = tallow(dir.path(), &["cat", "c.model", "card"]).fine();
     assert!(card.contains("tallow run c.model --image picture.jpg --text"), "{card}");
 }
+
+#[test]
+fn a_picture_that_is_cut_off_and_options_without_effect_are_refused() {
+    let dir = folder("resnet-bottleneck");
+    let jpeg = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/goldens-pictures/crop-share/picture.jpg");
+    let bytes = std::fs::read(jpeg).unwrap();
+    std::fs::write(dir.path().join("cut.jpg"), &bytes[..bytes.len() / 2]).unwrap();
+    tallow(dir.path(), &["run", "m", "--image", "a.png"]).fine();
+    let error = tallow(dir.path(), &["run", "m", "--image", "cut.jpg"]).fails(3);
+    assert!(error.contains("cut.jpg") && error.contains("cut off"), "{error}");
+    for more in [["--beams", "2"], ["--output", "x.npy"], ["--top-k", "3"]] {
+        let error = tallow(dir.path(), &[&["run", "m", "--image", "a.png"], &more[..]].concat()).fails(2);
+        assert!(error.contains("has no effect") && error.contains(more[0]), "{error}");
+    }
+    assert!(tallow(dir.path(), &["run", "m", "a cat", "--image", "a.png"]).fails(2).contains("writes no text"));
+    let settings = dir.path().join("m/preprocessor_config.json");
+    for (key, value) in [("rescale_factor", "\"x\""), ("resample", "[]"), ("do_flip_channel_order", "true")] {
+        let text = std::fs::read_to_string(golden("resnet-bottleneck").join("preprocessor_config.json")).unwrap();
+        let mut table: serde_json::Value = serde_json::from_str(&text).unwrap();
+        table[key] = serde_json::from_str(value).unwrap();
+        std::fs::write(&settings, table.to_string()).unwrap();
+        let error = tallow(dir.path(), &["run", "m", "--image", "a.png"]).fails(4);
+        assert!(error.contains(key) && error.contains("preprocessor_config.json"), "{error}");
+    }
+}
+
+#[test]
+fn many_texts_are_compared_in_parts() {
+    let dir = folder("clip-pair");
+    let texts: Vec<String> = (0..600).map(|n| format!("a {n} cat")).collect();
+    let run = |texts: &[String]| {
+        tallow_with(dir.path(), &["run", "m", "--image", "a.png", "--text", "-", "--json"], texts.join("\n").as_bytes())
+            .json()
+    };
+    let scores = |json: &serde_json::Value| -> Vec<f64> {
+        let texts = json["images"][0]["texts"].as_array().unwrap();
+        texts.iter().map(|text| text["score"].as_f64().unwrap()).collect()
+    };
+    let (all, few) = (scores(&run(&texts)), scores(&run(&texts[..3])));
+    assert_eq!(all.len(), 600);
+    assert!((all.iter().sum::<f64>() - 1.0).abs() < 1e-4);
+    // Ratios are those of a few texts alone.
+    for n in [1, 2] {
+        assert!((all[n] / all[0] - few[n] / few[0]).abs() < 1e-4, "{n}");
+    }
+}

@@ -62,4 +62,10 @@ fn what_cannot_be_heard_is_an_error() {
     assert!(run(&["m.model", "--audio", &short, "--temperature", "1"]).fails(2).contains("likeliest"));
     assert!(run(&["m.model", "--audio", "none.wav"]).fails(3).contains("none.wav"));
     assert!(run(&["m.model", "--audio", "m.model"]).fails(4).contains("WAV, FLAC and MP3"));
+    // A head that tells a rate of 0 Hz.
+    let mut bytes = std::fs::read(&short).unwrap();
+    bytes[24..28].fill(0);
+    std::fs::write(folder.path().join("hz.wav"), bytes).unwrap();
+    assert!(run(&["m.model", "--audio", "hz.wav"]).fails(3).contains("0 Hz"));
+    assert!(run(&["m.model", "--audio", &short, "--beams", "2"]).fails(2).contains("--beams has no effect"));
 }

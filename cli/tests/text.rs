@@ -91,7 +91,7 @@ fn labels_tags_and_words_come_with_probabilities() {
     let pairs = tallow(labels.path(), &["run", "m", "--pairs", "--json", "--text", "the fox\ta dog"]).json();
     let alone = tallow(labels.path(), &["run", "m", "--json", "--text", "the fox a dog"]).json();
     assert_eq!(pairs["tokens"].as_u64().unwrap(), alone["tokens"].as_u64().unwrap() + 1, "one more [SEP]");
-    assert!(tallow(labels.path(), &["run", "m", "--pairs", "--text", "the fox"]).fails(2).contains("no tab"));
+    assert!(tallow(labels.path(), &["run", "m", "--pairs", "--text", "the fox"]).fails(2).contains("no two parts"));
 
     let tags = folder("tags");
     let text = tallow(tags.path(), &["run", "m", "--text", "the fox!"]).fine();
@@ -160,4 +160,47 @@ fn texts_are_searched_for_by_the_rules_of_the_model() {
     }
     let plain = tallow(folder.path(), &["run", "m", "a fox"]);
     assert!(plain.stderr.contains("3 beams"), "{}", plain.stderr);
+}
+
+#[test]
+fn a_text_for_a_search_comes_from_stdin_and_idle_options_are_refused() {
+    let folder = summary();
+    let given = tallow_with(folder.path(), &["run", "m", "--json"], b"a fox\n").json();
+    assert_eq!(given["ids"], tallow(folder.path(), &["run", "m", "a fox", "--json"]).json()["ids"]);
+    assert_eq!(given["ids"], tallow_with(folder.path(), &["run", "m", "-", "--json"], b"a fox").json()["ids"]);
+    let refused = |more: &[&str]| tallow(folder.path(), &[&["run", "m", "a fox"], more].concat()).fails(2);
+    assert!(refused(&["--beams", "1000000000"]).contains("1 to 256 beams"));
+    assert!(refused(&["--beams", "0"]).contains("0 beams"));
+    assert!(refused(&["--beams", "4", "--temperature", "0.5"]).contains("takes no samples"));
+    // Keys that published files have, though nothing reads them.
+    let config = folder.path().join("m/config.json");
+    let mut settings: serde_json::Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
+    for key in ["num_hidden_layers", "_num_labels", "save_step", "n_positions"] {
+        settings[key] = 3.into();
+    }
+    for key in ["normalize_embedding", "output_past", "extra_pos_embeddings", "static_position_embeddings"] {
+        settings[key] = true.into();
+    }
+    std::fs::write(&config, settings.to_string()).unwrap();
+    assert_eq!(given["ids"], tallow(folder.path(), &["run", "m", "a fox", "--json"]).json()["ids"]);
+    settings["forced_bos_token_id"] = 4096.into();
+    std::fs::write(&config, settings.to_string()).unwrap();
+    std::fs::remove_file(folder.path().join("m/generation_config.json")).unwrap();
+    let error = tallow(folder.path(), &["import", "m", "-o", "m.model"]).fails(3);
+    assert!(error.contains("forced_bos_token_id") && error.contains("0 to 95"), "{error}");
+    settings["forced_bos_token_id"] = 0.into();
+    settings["layer_norm_eps"] = 2.into();
+    std::fs::write(&config, settings.to_string()).unwrap();
+    let error = tallow(folder.path(), &["import", "m", "-o", "m.model"]).fails(4);
+    assert!(error.contains("layer_norm_eps") && error.contains("config.json"), "{error}");
+}
+
+#[test]
+fn options_without_effect_on_vectors_are_refused() {
+    let folder = folder("vectors");
+    tallow(folder.path(), &["run", "m", "--text", "the fox"]).fine();
+    for (option, value) in [("--beams", "2"), ("--temperature", "1"), ("--max-tokens", "3")] {
+        let error = tallow(folder.path(), &["run", "m", "--text", "the fox", option, value]).fails(2);
+        assert!(error.contains("has no effect beside texts") && error.contains(option), "{error}");
+    }
 }

@@ -300,6 +300,9 @@ fn generated(sides: &[&Side], [name, other]: [&String; 2], bindings: &Bindings, 
     let mut state =
         name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     let made = match ty.dtype.range() {
+        Some(_) if sides.iter().any(|s| are_starts(s.graph(), name) || are_starts(s.graph(), other)) => {
+            Tensor::from_vec::<_, i64>((0..count as i64).collect(), dims, &Device::Cpu)
+        }
         Some((least, most)) => {
             let bounds = sides.iter().flat_map(|s| [table(s.graph(), name), table(s.graph(), other)]).flatten();
             let end = bounds.min().unwrap_or(2).min(most.saturating_add(1)).max(1);
@@ -317,6 +320,16 @@ fn generated(sides: &[&Side], [name, other]: [&String; 2], bindings: &Bindings, 
         _ => Ok(t),
     });
     typed.map_err(|e| in_side(name, ExecutorError::from(e).into()))
+}
+
+/// Whether an input tells where segments begin: 0, and then ascending numbers.
+fn are_starts(graph: &Graph, name: &str) -> bool {
+    let Some(input) = graph.input_named(name) else { return false };
+    let begins = |op: &Op, operand: usize| matches!(op, Op::SegmentReduce { .. }) && operand == 1;
+    graph.readers(input).into_iter().any(|(node, number)| match &graph.node(node).kind {
+        NodeKind::Op(op) => begins(op, number as usize),
+        _ => false,
+    })
 }
 
 /// One more than the largest number that the input `name` may hold, where it looks up rows of a table of known size:

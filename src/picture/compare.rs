@@ -3,12 +3,13 @@
 use super::Picture;
 use crate::{Encoder, Error, Model, Result, Tensor};
 use tallow_executor::{Device, ExecutorError};
+use tallow_frontends::families::canonical_type;
 use tallow_frontends::families::vision::IMAGE_EMBEDS;
 
 /// The output that tells how well each text fits each picture, `[pictures, texts]`.
+const LOGITS: &str = "logits_per_image";
+/// The same among the texts of a call, or of each by itself.
 const PROBABILITIES: &str = "probabilities";
-/// Most tokens of all texts together: probabilities are among the texts of one call, whose memory grows with the square.
-const MOST_TOKENS: usize = 1 << 14;
 
 impl Model {
     /// Whether it tells how well texts fit pictures.
@@ -48,8 +49,23 @@ impl Encoder {
             vectors.extend(made.into_iter().find(|(name, _)| name == IMAGE_EMBEDS).map(|(_, vector)| vector));
         }
         let vectors = Tensor::cat(&vectors, 0).map_err(ExecutorError::from)?;
-        self.beside(vectors, texts, MOST_TOKENS, PROBABILITIES)
+        let mut rows = self.beside(vectors, texts, LOGITS)?;
+        // Of each text by itself, or among all texts, of however many calls.
+        let alone = canonical_type(model.file().config().model_type()) == Some("siglip");
+        for row in &mut rows {
+            match alone {
+                true => row.iter_mut().for_each(|x| *x = (1.0 / (1.0 + f64::from(-*x).exp())) as f32),
+                false => softmax(row),
+            }
+        }
+        Ok(rows)
     }
+}
+
+fn softmax(row: &mut [f32]) {
+    let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = row.iter().map(|x| f64::from(x - top).exp()).sum();
+    row.iter_mut().for_each(|x| *x = (f64::from(*x - top).exp() / sum) as f32);
 }
 
 /// A vector for the place of pictures where there are only texts: nothing of what texts give depends on it.

@@ -101,6 +101,11 @@ pub struct Run {
     load: LoadOptions,
 }
 
+/// Options that say how tokens are sampled, as messages call them.
+const SAMPLING: &str = "an option of sampling (--temperature, --top-k, --top-p, --min-p, --repetition-penalty, --seed)";
+/// What is read for a text about pictures.
+const WRITES: [&str; 7] = ["--raw", "--system", "--max-tokens", "--stop", "--ignore-end", "--image", SAMPLING];
+
 impl Run {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         let (source, prompt) = match self.arguments.as_slice() {
@@ -112,17 +117,20 @@ impl Run {
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
         if self.speech.is_given() {
+            self.refuse_idle("--audio", &["--max-tokens"])?;
             let common = speech::Common { max_tokens: self.max_tokens, json: self.json, load };
             self.speech.check(prompt.as_deref(), &self.sampling)?;
             return self.speech.run(&model, &common, ui);
         }
         if !self.text.is_empty() && !self.image.is_empty() {
-            if self.pairs {
-                bail!(Error::Usage("--pairs is for texts alone; leave it or --image out".into()));
+            self.refuse_idle("--image and --text", &["--image", "--text"])?;
+            if prompt.is_some() {
+                bail!(Error::Usage("give a PROMPT or --text, not both".into()));
             }
             return pictures::compare(&model, &self.image, &texts::texts(&self.text)?, self.json, ui);
         }
         if !self.text.is_empty() || (self.input.is_empty() && self.image.is_empty() && model.text_task().is_some()) {
+            self.refuse_idle("texts for an encoder", &["--text", "--pairs"])?;
             let texts = match prompt {
                 prompt if self.text.is_empty() => vec![prompt.map_or_else(read_prompt, Ok)?],
                 None => texts::texts(&self.text)?,
@@ -134,16 +142,28 @@ impl Run {
         }
         let driver = model.driver();
         if !self.image.is_empty() {
+            let writes = model.sight().is_some() || driver.is_some();
+            match writes {
+                true => self.refuse_idle("a text about pictures", &WRITES)?,
+                false => self.refuse_idle("labels and vectors of pictures", &["--image"])?,
+            }
             if model.sight().is_some() {
                 let (pictures, prompt) = seeing::pictures(&model, &self.image, prompt)?;
                 return self.run_text(&model, Given::Pictures(&pictures), Some(&prompt), load, ui);
             }
             if model.driver().is_some() {
                 let [image] = self.image.as_slice() else {
-                    bail!("--image takes one file for a model that writes text about it");
+                    let label = model.file().label();
+                    bail!(Error::Usage(format!(
+                        "{label}: writes about one picture; give --image one file behind the PROMPT"
+                    )));
                 };
                 let inputs = [model.picture(&Picture::read(image)?)?];
                 return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
+            }
+            if prompt.is_some() {
+                let label = model.file().label();
+                bail!(Error::Usage(format!("{label}: writes no text about pictures; leave the PROMPT out")));
             }
             return pictures::run(&model, &self.image, self.json);
         }
@@ -183,7 +203,7 @@ impl Run {
         if self.output.is_some() {
             bail!(Error::Usage("--output is for the outputs of a graph; generated text comes on stdout".into()));
         }
-        if driver.is_some_and(|d| d.start != Start::Prompt) && prompt.is_none() {
+        if driver.is_some_and(|d| d.start != Start::Prompt) && prompt.is_none() && !model.reads_source() {
             return self.run_text(&model, Given::Inputs(&[]), None, load, ui);
         }
         model.takes_text()?;
@@ -192,6 +212,31 @@ impl Run {
             return self.run_search(&model, &prompt, beams, ui);
         }
         self.run_text(&model, Given::Nothing, Some(&prompt), load, ui)
+    }
+
+    /// Refuses options without effect beside `what`, which reads those in `read`.
+    fn refuse_idle(&self, what: &str, read: &[&str]) -> Result<()> {
+        let given = [
+            ("--raw", self.raw),
+            ("--system", self.system.is_some()),
+            ("--max-tokens", self.max_tokens.is_some()),
+            ("--stop", !self.stop.is_empty()),
+            ("--ignore-end", self.ignore_end),
+            ("--beams", self.beams.is_some()),
+            ("--input", !self.input.is_empty()),
+            ("--image", !self.image.is_empty()),
+            ("--text", !self.text.is_empty()),
+            ("--pairs", self.pairs),
+            ("--output", self.output.is_some()),
+            ("--all-logits", self.all_logits),
+            (SAMPLING, self.sampling.is_given() && !self.speech.is_given()),
+        ];
+        match given.into_iter().find(|(name, given)| *given && !read.contains(name)) {
+            Some((name, _)) => {
+                bail!(Error::Usage(format!("{name} has no effect beside {what}; leave one of them out")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The search that is asked for, or that the model is meant for where nothing else is.
@@ -207,6 +252,12 @@ impl Run {
 
     /// The likeliest text of a beam search.
     fn run_search(&self, model: &Model, prompt: &str, beams: BeamOptions, ui: &Ui) -> Result<ExitCode> {
+        if self.sampling.samples() {
+            bail!(Error::Usage(
+                "a search takes no samples; leave out --beams, or --temperature, --top-k, --top-p, --min-p and --seed"
+                    .into()
+            ));
+        }
         let options = GenerateOptions {
             sampling: Some(self.sampling.over(model)?),
             max_tokens: self.max_tokens,
@@ -217,13 +268,13 @@ impl Run {
         let (text, ids) = ui::waiting(|| model.session()?.search(prompt, beams, &options))?;
         shown.finish_and_clear();
         let seconds = started.elapsed().as_secs_f64();
-        match self.json {
-            true => println!(
-                "{}",
-                serde_json::json!({ "text": text, "ids": ids, "beams": beams.beams, "seconds": seconds })
-            ),
-            false => println!("{text}"),
-        }
+        let shown = match self.json {
+            true => {
+                serde_json::json!({ "text": text, "ids": ids, "beams": beams.beams, "seconds": seconds }).to_string()
+            }
+            false => text,
+        };
+        ui::answer(&format!("{shown}\n"))?;
         ui.note(format!("{} beams · {} · {seconds:.2} s", beams.beams, ui::count(ids.len(), "token")));
         Ok(ExitCode::SUCCESS)
     }

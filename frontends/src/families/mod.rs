@@ -229,7 +229,7 @@ enum Reader {
 
 /// Every type.
 const TYPES: &[FamilyType] = &[
-    FamilyType { name: "bart", aliases: &[], tied: true, reader: Reader::Other(bart::bart), ignored: &[] },
+    FamilyType { name: "bart", aliases: &[], tied: true, reader: Reader::Other(bart::bart), ignored: seq2seq::IGNORED },
     FamilyType { name: "bert", aliases: &[], tied: true, reader: Reader::Other(bert::bert), ignored: encoder::IGNORED },
     FamilyType { name: "clip", aliases: &[], tied: false, reader: Reader::Other(pair::clip), ignored: vision::IGNORED },
     FamilyType {
@@ -342,9 +342,27 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(llama::llama),
         ignored: &["rope_interleaved"],
     },
-    FamilyType { name: "m2m_100", aliases: &[], tied: true, reader: Reader::Other(bart::m2m_100), ignored: &[] },
-    FamilyType { name: "marian", aliases: &[], tied: true, reader: Reader::Other(bart::marian), ignored: &[] },
-    FamilyType { name: "mbart", aliases: &[], tied: true, reader: Reader::Other(bart::mbart), ignored: &[] },
+    FamilyType {
+        name: "m2m_100",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bart::m2m_100),
+        ignored: seq2seq::IGNORED,
+    },
+    FamilyType {
+        name: "marian",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bart::marian),
+        ignored: seq2seq::IGNORED,
+    },
+    FamilyType {
+        name: "mbart",
+        aliases: &[],
+        tied: true,
+        reader: Reader::Other(bart::mbart),
+        ignored: seq2seq::IGNORED,
+    },
     FamilyType {
         name: "mistral",
         aliases: &[],
@@ -373,7 +391,7 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Other(bert::mpnet),
         ignored: encoder::IGNORED,
     },
-    FamilyType { name: "mt5", aliases: &[], tied: false, reader: Reader::Other(t5::mt5), ignored: &[] },
+    FamilyType { name: "mt5", aliases: &[], tied: false, reader: Reader::Other(t5::mt5), ignored: seq2seq::IGNORED },
     FamilyType {
         name: "nomic_bert",
         aliases: &[],
@@ -476,7 +494,7 @@ const TYPES: &[FamilyType] = &[
         reader: Reader::Decoder(starcoder2::starcoder2),
         ignored: &["layer_types", "residual_dropout", "embedding_dropout"],
     },
-    FamilyType { name: "t5", aliases: &[], tied: true, reader: Reader::Other(t5::t5), ignored: &[] },
+    FamilyType { name: "t5", aliases: &[], tied: true, reader: Reader::Other(t5::t5), ignored: seq2seq::IGNORED },
     FamilyType { name: "vit", aliases: &[], tied: false, reader: Reader::Other(vit::vit), ignored: vision::IGNORED },
     FamilyType {
         name: "whisper",

@@ -83,6 +83,9 @@ impl Rules {
     }
 }
 
+/// Most continuations at once, of which each has a cache of its own.
+pub const MOST_BEAMS: usize = 256;
+
 /// How to search for the likeliest text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BeamOptions {

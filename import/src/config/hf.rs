@@ -16,6 +16,7 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
     let Value::Object(root) = root else {
         return Err(ImportError::malformed(&path, "line 1", "it holds no object", "Download the file again."));
     };
+    check_epsilons(&root, &path)?;
     let mut warnings = Vec::new();
     let outer = root.get("model_type").and_then(Value::as_str).unwrap_or_default();
     let verbatim = defaults::spec(outer).is_some_and(|spec| spec.verbatim);
@@ -32,6 +33,13 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
         Some(Value::Object(map)) => map,
         _ => Map::new(),
     };
+    let unread: Vec<&str> = UNREAD.iter().copied().filter(|key| says(&generation, key)).collect();
+    if !unread.is_empty() {
+        warnings.push(format!(
+            "generation_config.json: {} not read; generated text may differ from the original's.",
+            crate::error::names(&unread, 8)
+        ));
+    }
     let ids = ids(&[&settings, &root, &generation]);
     let card = readme(folder);
     let name = folder_name(folder);
@@ -58,7 +66,7 @@ pub fn read(folder: &Path) -> Result<SourceConfig> {
         spec,
         multimodal: !verbatim && root.get("text_config").is_some_and(|v| !v.is_null()),
         towers,
-        sampling: sampling(&generation, &root),
+        sampling: sampling(&generation, &root, folder)?,
         ids,
         name,
         license: card.license,
@@ -132,27 +140,90 @@ fn ids(places: &[&Map<String, Value>]) -> Ids {
     ids
 }
 
+/// Settings of generation that change a text and that nothing reads.
+const UNREAD: &[&str] = &[
+    "constraints",
+    "encoder_repetition_penalty",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "exponential_decay_length_penalty",
+    "force_words_ids",
+    "guidance_scale",
+    "penalty_alpha",
+    "sequence_bias",
+    "stop_strings",
+    "top_h",
+    "typical_p",
+];
+
+/// Whether a setting says something: a missing one, null, 0, 1 and what is empty say nothing.
+fn says(settings: &Map<String, Value>, key: &str) -> bool {
+    match settings.get(key) {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::Number(n)) => !matches!(n.as_f64(), Some(0.0 | 1.0)),
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(_) => true,
+    }
+}
+
+/// Refuses an ε of 1 and more, which a `.model` file would take for the number that 1 is divided by.
+fn check_epsilons(settings: &Map<String, Value>, path: &Path) -> Result<()> {
+    for (key, value) in settings {
+        if let Value::Object(inner) = value {
+            check_epsilons(inner, path)?;
+        }
+        let epsilon = key.ends_with("eps") || key.ends_with("epsilon");
+        if let Some(found) = value.as_f64().filter(|x| epsilon && *x >= 1.0) {
+            return Err(ImportError::unsupported(
+                path,
+                format!("setting `{key}`"),
+                format!("{found} is no small number to keep a norm from dividing by 0"),
+                "Correct it; usual ones are 1e-12 to 1e-5.",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Sampling as `generate` would do it: none unless `do_sample` says so, or a temperature stands there without that key.
-fn sampling(generation: &Map<String, Value>, root: &Map<String, Value>) -> Sampling {
-    let place = if generation.is_empty() { root } else { generation };
-    let number = |key: &str| place.get(key).and_then(Value::as_f64).filter(|x| x.is_finite());
-    let sampled = place.get("do_sample").and_then(Value::as_bool);
-    let temperature = match sampled {
-        Some(true) => Some(number("temperature").unwrap_or(1.0)),
-        Some(false) => None,
-        None => number("temperature").filter(|_| !generation.is_empty()),
+fn sampling(generation: &Map<String, Value>, root: &Map<String, Value>, folder: &Path) -> Result<Sampling> {
+    let (place, file) = match generation.is_empty() {
+        true => (root, "config.json"),
+        false => (generation, "generation_config.json"),
     };
-    let penalty = number("repetition_penalty").filter(|&p| p != 1.0 && p > 0.0);
+    let wrong = |key: &str, found: &Value, expected: &str| {
+        let cause = format!("{} is no {expected}", clip(&found.to_string()));
+        ImportError::unsupported(&folder.join(file), format!("setting `{key}`"), cause, "Correct it, or remove it.")
+    };
+    let number = |key: &str, most: f64| match place.get(key).filter(|v| !v.is_null()) {
+        None => Ok(None),
+        Some(found) => match found.as_f64().filter(|x| (0.0..=most).contains(x)) {
+            Some(x) => Ok(Some(x)),
+            None => Err(wrong(key, found, &format!("number from 0 to {most}"))),
+        },
+    };
+    let sampled = match place.get("do_sample").filter(|v| !v.is_null()) {
+        None => None,
+        Some(found) => Some(found.as_bool().ok_or_else(|| wrong("do_sample", found, "true or false"))?),
+    };
+    let given = number("temperature", 1000.0)?;
+    let temperature = match sampled {
+        Some(true) => Some(given.unwrap_or(1.0)),
+        Some(false) => None,
+        None => given.filter(|_| !generation.is_empty()),
+    };
+    let repetition_penalty = number("repetition_penalty", 1000.0)?.filter(|&p| p != 1.0 && p > 0.0);
+    let (top_p, min_p, top_k) = (number("top_p", 1.0)?, number("min_p", 1.0)?, number("top_k", 1e9)?);
     if temperature.is_none() {
-        return Sampling { repetition_penalty: penalty, ..Sampling::default() };
+        return Ok(Sampling { repetition_penalty, ..Sampling::default() });
     }
-    Sampling {
+    Ok(Sampling {
         temperature,
-        top_p: number("top_p").filter(|p| (0.0..=1.0).contains(p)),
-        top_k: place.get("top_k").and_then(Value::as_u64),
-        min_p: number("min_p").filter(|p| *p > 0.0 && *p <= 1.0),
-        repetition_penalty: penalty,
-    }
+        top_p,
+        top_k: top_k.map(|k| k as u64),
+        min_p: min_p.filter(|p| *p > 0.0),
+        repetition_penalty,
+    })
 }
 
 struct Readme {

@@ -32,12 +32,15 @@ pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>
             true => reader.pixels(&mut table)?,
             false => reader.size(&mut table)?,
         }
-        let filter = match map.get("resample").and_then(Value::as_u64) {
-            Some(0) => "nearest",
-            Some(1) => "lanczos",
-            None | Some(2) => "bilinear",
-            Some(3) => "bicubic",
-            Some(other) => return Err(reader.unknown("resample", &other.into())),
+        let filter = match map.get("resample").filter(|v| !v.is_null()) {
+            None => "bilinear",
+            Some(found) => match found.as_u64() {
+                Some(0) => "nearest",
+                Some(1) => "lanczos",
+                Some(2) => "bilinear",
+                Some(3) => "bicubic",
+                _ => return Err(reader.unknown("resample", found)),
+            },
         };
         table.insert("resample".into(), filter.into());
     }
@@ -57,7 +60,7 @@ pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>
         }
     }
     if reader.flag("do_rescale", true)? {
-        let factor = map.get("rescale_factor").and_then(Value::as_f64).unwrap_or(1.0 / 255.0);
+        let factor = reader.share("rescale_factor")?.unwrap_or(1.0 / 255.0);
         table.insert("rescale_factor".into(), factor.into());
     }
     if reader.flag("do_normalize", true)? {
@@ -69,7 +72,7 @@ pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>
             table.insert(name.into(), list.clone().into());
         }
     }
-    for key in ["do_pad", "do_thumbnail", "do_align_long_axis"] {
+    for key in ["do_pad", "do_thumbnail", "do_align_long_axis", "do_flip_channel_order"] {
         if reader.flag(key, false)? {
             return Err(reader.unknown(key, &true.into()));
         }
@@ -108,13 +111,24 @@ impl Reader<'_> {
         }
     }
 
+    /// A number above 0, of a size that means something.
+    fn share(&self, key: &str) -> Result<Option<f64>> {
+        match self.map.get(key).filter(|v| !v.is_null()) {
+            None => Ok(None),
+            Some(found) => match found.as_f64().filter(|x| *x > 0.0 && *x <= 1e6) {
+                Some(x) => Ok(Some(x)),
+                None => Err(self.unknown(key, found)),
+            },
+        }
+    }
+
     /// `size`: both sides, the shortest one, or one number that means both or the shortest by `crop_pct` and cropping.
     fn size(&self, table: &mut Map<String, Value>) -> Result<()> {
         let Some(size) = self.map.get("size") else {
             return Err(self.unknown("size", &Value::Null));
         };
         let side = |key: &str| size.get(key).and_then(Value::as_u64);
-        let crop_share = self.map.get("crop_pct").and_then(Value::as_f64);
+        let crop_share = self.share("crop_pct")?;
         match (side("height"), side("width"), side("shortest_edge").or(size.as_u64())) {
             (Some(height), Some(width), _) => {
                 table.insert("size".into(), vec![height, width].into());

@@ -19,7 +19,7 @@ pub fn run(model: &Model, files: &[PathBuf], json: bool) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     let mut all = Vec::with_capacity(files.len());
     for file in files {
-        let seen = model.see(&Picture::read(file)?)?;
+        let seen = ui::waiting(|| model.see(&Picture::read(file)?))?;
         if json {
             all.push(as_json(file, &seen));
             continue;
@@ -54,7 +54,7 @@ pub fn compare(model: &Model, files: &[PathBuf], texts: &[String], json: bool, u
     let pictures = files.iter().map(|file| Picture::read(file)).collect::<Result<Vec<_>, _>>()?;
     let plain: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut encoder = model.encoder()?;
-    let all = encoder.compare(&pictures, &plain)?;
+    let all = ui::waiting(|| encoder.compare(&pictures, &plain))?;
     warn_of_cut(&encoder, ui);
     let mut out = std::io::stdout().lock();
     if json {

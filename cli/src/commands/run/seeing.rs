@@ -16,7 +16,8 @@ pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>) -> Res
         (files, prompt) => (files, prompt),
     };
     let prompt = match prompt {
-        Some(prompt) => prompt,
+        Some(prompt) if prompt != "-" => prompt,
+        Some(_) => super::read_prompt()?,
         None if !std::io::stdin().is_terminal() => super::read_prompt().map_err(|_| no_prompt(model))?,
         None => bail!(no_prompt(model)),
     };

@@ -85,9 +85,9 @@ impl SpeechOptions {
             timestamps: self.timestamps.then_some(true),
             max_tokens: common.max_tokens,
         };
-        let sound = Sound::open(path)?;
+        let sound = ui::waiting(|| Sound::open(path))?;
         let started = Instant::now();
-        let mut transcription = model.transcription(&sound, &options)?;
+        let mut transcription = ui::waiting(|| model.transcription(&sound, &options))?;
         let bar = match sound.seconds() > LONG {
             true => ui.count_bar(sound.seconds().ceil() as u64, "seconds"),
             false => indicatif::ProgressBar::hidden(),

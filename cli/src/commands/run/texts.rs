@@ -43,7 +43,7 @@ enum Made {
 pub fn run(model: &Model, texts: &[String], pairs: bool, json: bool, load: f64, ui: &Ui) -> Result<()> {
     let mut encoder = model.encoder()?;
     let started = Instant::now();
-    let made = made(&mut encoder, texts, pairs)?;
+    let made = ui::waiting(|| made(&mut encoder, texts, pairs))?;
     let seconds = started.elapsed().as_secs_f64();
     warn_of_cut(&encoder, ui);
     if json {
@@ -80,10 +80,10 @@ fn made(encoder: &mut Encoder, texts: &[String], pairs: bool) -> Result<Made> {
     let plain: Vec<&str> = texts.iter().map(String::as_str).collect();
     if pairs {
         let halves = |(n, text): (usize, &&str)| {
-            let halves = text.split_once('\t');
-            halves
-                .map(|(a, b)| (a.to_owned(), b.to_owned()))
-                .ok_or_else(|| Error::Usage(format!("--pairs: text {} has no tab between its two parts", n + 1)))
+            let halves = text.split_once('\t').filter(|(_, second)| !second.contains('\t'));
+            halves.map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or_else(|| {
+                Error::Usage(format!("--pairs: text {} is no two parts with one tab between them", n + 1))
+            })
         };
         let halves = plain.iter().enumerate().map(halves).collect::<Result<Vec<_>, _>>()?;
         let halves: Vec<(&str, &str)> = halves.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();

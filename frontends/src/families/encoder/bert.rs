@@ -29,6 +29,7 @@ const NAMES: Names = Names {
 
 /// bert.
 pub fn bert(settings: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Read {
+    read::refuse_other_tasks(settings)?;
     let base = read::prefix(tensors, &["bert."], "embeddings.word_embeddings");
     let mut spec = like_bert(settings, &base, BASE, Counting::Places, true)?;
     spec.pooler = pooler(tensors, &base, spec.hidden);
@@ -49,6 +50,7 @@ pub fn bert(settings: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Read {
 
 /// roberta and xlm-roberta, whose positions count words.
 pub fn roberta(settings: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Read {
+    read::refuse_other_tasks(settings)?;
     let base = read::prefix(tensors, &["roberta."], "embeddings.word_embeddings");
     let counting = Counting::Words(padding(settings)?);
     let defaults = Defaults { vocab: 50265, ..BASE };

@@ -50,6 +50,7 @@ pub const IGNORED: &[&str] = &[
     "layer_norm_eps",
     "mask_token_id",
     "mlp_dropout",
+    "_num_labels",
     "num_labels",
     "output_past",
     "pooler_dropout",

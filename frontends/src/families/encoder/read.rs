@@ -173,6 +173,22 @@ pub(super) enum Task {
     Tokens,
 }
 
+/// Refuses classes that answer what is not asked here: which of several texts goes on, or whether one follows another.
+pub(super) fn refuse_other_tasks(settings: &Settings<'_>) -> Result<(), FamilyError> {
+    let names = settings.texts("architectures")?.unwrap_or_default();
+    let other =
+        |name: &&String| ["ForMultipleChoice", "ForNextSentencePrediction"].iter().any(|end| name.ends_with(end));
+    match names.iter().find(other) {
+        Some(name) => Err(settings.unsupported(
+            "architectures",
+            name,
+            "its head is not built",
+            "Remove the key to have vectors of texts, or use a program",
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The task that `architectures` names, if it is one of labels.
 pub(super) fn task(settings: &Settings<'_>) -> Result<Option<Task>, FamilyError> {
     let names = settings.texts("architectures")?.unwrap_or_default();

@@ -143,7 +143,7 @@ fn read(s: &mut Settings<'_>, tensors: &dyn TensorShapes, kind: Kind) -> Read {
         encoder,
         decoder,
         head: Output { tensor: head, bias, scale: 1.0 },
-        driver: driver(s, kind.start, Some(longest))?,
+        driver: driver(s, vocab, kind.start, Some(longest))?,
         idle,
     }))
 }

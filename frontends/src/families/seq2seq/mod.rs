@@ -17,7 +17,7 @@ pub mod t5;
 mod text;
 pub mod whisper;
 
-pub use generation::GENERATION;
+pub use generation::{GENERATION, IGNORED};
 pub use speech::Speech;
 pub use stack::{AttentionNames, Relative, Stack, StackNames, StackNorm};
 pub use text::{Positions, TextIn};

@@ -119,7 +119,7 @@ fn read(
         encoder: stack("enc", "encoder", layers),
         decoder: stack("dec", "decoder", decoder_layers),
         head: Output { tensor: head.into(), bias: None, scale },
-        driver: driver(s, defaults.start, None)?,
+        driver: driver(s, vocab, defaults.start, None)?,
         idle: idle.map(str::to_owned).collect(),
     }))
 }

@@ -68,7 +68,7 @@ pub fn whisper(s: &mut Settings<'_>, tensors: &dyn TensorShapes) -> Result<Box<d
         positions: Positions::Learned { table: learned, rows: longest, offset: 0 },
         norm: None,
     };
-    let mut driver = driver(s, Some(50_257), Some(longest))?;
+    let mut driver = driver(s, vocab, Some(50_257), Some(longest))?;
     let start = match &driver.start {
         Start::Ids(ids) => ids.first().copied().unwrap_or_default(),
         Start::Prompt => 0,
