@@ -790,18 +790,18 @@ def make(name, spec, out):
               flush=True)
 
 
-def main():
-    here = Path(__file__).resolve().parent.parent
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=here / "tests" / "goldens")
+def run(doc, folder, cases, make):
+    """The command of a script that makes goldens: `make(name, case, out)` for each case that is named, or for all."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent.parent / "tests" / folder)
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
-    unknown = [n for n in arguments.names if n not in CASES]
+    unknown = [n for n in arguments.names if n not in cases]
     if unknown:
-        sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
-    for name in arguments.names or CASES:
-        make(name, CASES[name], arguments.out)
+        sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(cases)}")
+    for name in arguments.names or cases:
+        make(name, cases[name], arguments.out)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, "goldens", CASES, make)

@@ -24,11 +24,9 @@ As there, every parameter and buffer is random, the folder must reload to the sa
 switch (`without`), the logits without it must differ.
 """
 
-import argparse
 import importlib.util
 import json
 import shutil
-import sys
 import zlib
 from pathlib import Path
 
@@ -181,17 +179,5 @@ def make(name, spec, out):
     print(f"{name}: {size} bytes, logits ±{tensors['logits'].std().item():.2f}{note}", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=HERE.parent / "tests" / "goldens-seq2seq")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    arguments = parser.parse_args()
-    unknown = [n for n in arguments.names if n not in CASES]
-    if unknown:
-        sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
-    for name in arguments.names or CASES:
-        make(name, CASES[name], arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    goldens.run(__doc__, "goldens-seq2seq", CASES, make)

@@ -16,7 +16,6 @@ A window is a second long here instead of thirty. Every parameter and buffer is 
 whose runs show all that `wanted` asks for, so that no rule is there without being used.
 """
 
-import argparse
 import importlib.util
 import json
 import shutil
@@ -233,17 +232,5 @@ def make(name, case, out):
         print("   ", {k: v for k, v in r.items() if k != "segments"}, [(s["start"], s["end"], len(s["tokens"])) for s in r["segments"]])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=HERE.parent / "tests" / "goldens-speech")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    arguments = parser.parse_args()
-    unknown = [n for n in arguments.names if n not in CASES]
-    if unknown:
-        sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
-    for name in arguments.names or CASES:
-        make(name, CASES[name], arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    goldens.run(__doc__, "goldens-speech", CASES, make)

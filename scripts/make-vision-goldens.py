@@ -27,11 +27,9 @@ written: it must reload to the very same outputs, each picture and text alone mu
 where a case names the switch it proves (`without`), the outputs without that switch must differ.
 """
 
-import argparse
 import importlib.util
 import json
 import shutil
-import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -403,17 +401,5 @@ def make(name, spec, out):
         print(f"{twin.name}: the same outputs", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=HERE.parent / "tests" / "goldens-vision")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    arguments = parser.parse_args()
-    unknown = [n for n in arguments.names if n not in CASES]
-    if unknown:
-        sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
-    for name in arguments.names or CASES:
-        make(name, CASES[name], arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    goldens.run(__doc__, "goldens-vision", CASES, make)

@@ -21,11 +21,9 @@ The seed of a case is the first for which the library's tokens vary and are clea
 them. A case whose switch (`without`) is taken away must give other logits.
 """
 
-import argparse
 import importlib.util
 import json
 import shutil
-import sys
 import zlib
 from pathlib import Path
 
@@ -267,17 +265,5 @@ def make(name, spec, out):
         print("   ", note["run"], repr(note["text"]))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=HERE.parent / "tests" / "goldens-vl")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    arguments = parser.parse_args()
-    unknown = [n for n in arguments.names if n not in CASES]
-    if unknown:
-        sys.exit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
-    for name in arguments.names or CASES:
-        make(name, CASES[name], arguments.out)
-
-
 if __name__ == "__main__":
-    main()
+    goldens.run(__doc__, "goldens-vl", CASES, make)

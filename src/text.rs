@@ -6,8 +6,8 @@
 mod calls;
 mod heads;
 
-pub(crate) use heads::Labels;
 pub use heads::{Filling, Label, Tag};
+pub(crate) use heads::{Labels, softmax};
 
 use crate::model::tensor;
 use crate::picture::no_picture;

@@ -71,7 +71,7 @@ impl Ui {
     /// A warning on stderr.
     pub fn warn(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            tell(&format!("{} {text}", self.paint("warning:", "33")));
+            tell(format!("{} {text}", self.paint("warning:", "33")));
         }
     }
 
@@ -87,7 +87,7 @@ impl Ui {
                 },
                 _ => line.to_owned(),
             });
-            lines.for_each(|line| tell(line));
+            lines.for_each(tell);
             return;
         }
         let mut text = error.to_string();
@@ -97,7 +97,7 @@ impl Ui {
                 text = format!("{text}: {cause}");
             }
         }
-        tell(&format!("{} {text}", self.paint("error:", "31")));
+        tell(format!("{} {text}", self.paint("error:", "31")));
     }
 
     fn paint(&self, text: &str, colour: &str) -> String {

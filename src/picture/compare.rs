@@ -1,6 +1,7 @@
 //! Pictures against texts, for a model that has a tower for each.
 
 use super::Picture;
+use crate::text::softmax;
 use crate::{Encoder, Error, Model, Result, Tensor};
 use tallow_executor::{Device, ExecutorError};
 use tallow_frontends::families::canonical_type;
@@ -55,17 +56,11 @@ impl Encoder {
         for row in &mut rows {
             match alone {
                 true => row.iter_mut().for_each(|x| *x = (1.0 / (1.0 + f64::from(-*x).exp())) as f32),
-                false => softmax(row),
+                false => *row = softmax(row),
             }
         }
         Ok(rows)
     }
-}
-
-fn softmax(row: &mut [f32]) {
-    let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = row.iter().map(|x| f64::from(x - top).exp()).sum();
-    row.iter_mut().for_each(|x| *x = (f64::from(*x - top).exp() / sum) as f32);
 }
 
 /// A vector for the place of pictures where there are only texts: nothing of what texts give depends on it.

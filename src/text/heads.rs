@@ -129,7 +129,7 @@ fn best(scores: &[f32], count: usize) -> Vec<(usize, f32)> {
     places.into_iter().map(|at| (at, scores[at])).collect()
 }
 
-fn softmax(logits: &[f32]) -> Vec<f32> {
+pub(crate) fn softmax(logits: &[f32]) -> Vec<f32> {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let powers: Vec<f32> = logits.iter().map(|x| (x - most).exp()).collect();
     let sum: f64 = powers.iter().map(|&p| f64::from(p)).sum();
