@@ -18,6 +18,8 @@ const STREAMS: usize = 4;
 const STREAMS_Q8: usize = 2;
 /// Tokens that run over an unpacked panel at once.
 const TOKENS: usize = 8;
+/// Tokens of a tile where there are no more.
+const FEW: usize = 4;
 /// How far ahead memory is asked for, in bytes.
 const AHEAD: usize = 1024;
 
@@ -50,23 +52,45 @@ pub(super) fn product(
         unpacked.fill(&w.layout, w.panel(panel), 0..x.k() / BLOCK, false);
         let rows = PANEL.min(w.rows() - panel * PANEL);
         for first in (0..x.m()).step_by(TOKENS) {
-            let count = TOKENS.min(x.m() - first);
-            let mut y = [[0.0; PANEL]; TOKENS];
-            // A short tile repeats its last token.
-            let tokens: [Row<'_>; TOKENS] = std::array::from_fn(|i| x.row(first + i.min(count - 1)));
+            let tokens = first..x.m().min(first + TOKENS);
             // SAFETY: the features were found, and the panel has been unpacked for rows of this length.
             unsafe {
-                match (has_halves(w.encoding()), has_minimums(w.encoding())) {
-                    (false, false) => tile::<false, false>(w.encoding(), &tokens, unpacked, &mut y),
-                    (false, true) => tile::<false, true>(w.encoding(), &tokens, unpacked, &mut y),
-                    (true, false) => tile::<true, false>(w.encoding(), &tokens, unpacked, &mut y),
-                    (true, true) => tile::<true, true>(w.encoding(), &tokens, unpacked, &mut y),
+                match tokens.len() {
+                    0..=FEW => tile_of::<FEW>(x, w.encoding(), tokens, unpacked, target, panel, rows),
+                    _ => tile_of::<TOKENS>(x, w.encoding(), tokens, unpacked, target, panel, rows),
                 }
             }
-            for (i, y) in y.iter_mut().enumerate().take(count) {
-                target.put(first + i, panel * PANEL, &mut y[..rows]);
-            }
         }
+    }
+}
+
+/// The outputs of up to `N` tokens with a panel; a short tile repeats its last token.
+///
+/// # Safety
+/// As [`tile`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn tile_of<const N: usize>(
+    x: &Quantized,
+    encoding: Encoding,
+    tokens: Range<usize>,
+    unpacked: &Unpacked,
+    target: &mut Target<'_>,
+    panel: usize,
+    rows: usize,
+) {
+    let mut y = [[0.0; PANEL]; N];
+    let all: [Row<'_>; N] = std::array::from_fn(|i| x.row((tokens.start + i).min(tokens.end - 1)));
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (has_halves(encoding), has_minimums(encoding)) {
+            (false, false) => tile::<N, false, false>(encoding, &all, unpacked, &mut y),
+            (false, true) => tile::<N, false, true>(encoding, &all, unpacked, &mut y),
+            (true, false) => tile::<N, true, false>(encoding, &all, unpacked, &mut y),
+            (true, true) => tile::<N, true, true>(encoding, &all, unpacked, &mut y),
+        }
+    }
+    for (m, y) in tokens.zip(&mut y) {
+        target.put(m, panel * PANEL, &mut y[..rows]);
     }
 }
 
@@ -372,22 +396,22 @@ unsafe fn scales<const E: u8>(at: *const u8, head: &Head, j: usize, half: usize)
 /// # Safety
 /// The machine has the features and the panel the blocks of the rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
+unsafe fn tile<const N: usize, const HALVES: bool, const MINIMUMS: bool>(
     encoding: Encoding,
-    tokens: &[Row<'_>; TOKENS],
+    tokens: &[Row<'_>; N],
     w: &Unpacked,
-    y: &mut [[f32; PANEL]; TOKENS],
+    y: &mut [[f32; PANEL]; N],
 ) {
     let halves = if HALVES { 2 } else { 1 };
     let blocks = tokens[0].scales.len();
-    let mut out = [_mm512_setzero_ps(); TOKENS];
+    let mut out = [_mm512_setzero_ps(); N];
     for b in 0..blocks {
         for half in 0..halves {
-            let sums: [i32; TOKENS] = std::array::from_fn(|t| {
+            let sums: [i32; N] = std::array::from_fn(|t| {
                 let [one, two] = tokens[t].sums[b];
                 if HALVES { [one, two][half] } else { one + two }
             });
-            let mut high = [_mm512_setzero_si512(); TOKENS];
+            let mut high = [_mm512_setzero_si512(); N];
             let mut low = sums.map(|sum| _mm512_set1_epi32(-excess(encoding, sum)));
             let parts = if HALVES { half..half + 1 } else { 0..2 };
             for part in parts {
@@ -397,7 +421,7 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
                     for (j, (above, below)) in highs.iter().zip(lows).enumerate() {
                         let load = |quad: &[u8; QUAD]| _mm512_load_si512(quad.as_ptr().cast());
                         let (above, below) = (load(above), load(below));
-                        for t in 0..TOKENS {
+                        for t in 0..N {
                             let of = |plane: usize| {
                                 let codes = tokens[t].codes.as_ptr().add(b).cast::<i8>();
                                 let at = codes.add(part * BLOCK + plane * (BLOCK / 2) + j * 4);
@@ -412,7 +436,7 @@ unsafe fn tile<const HALVES: bool, const MINIMUMS: bool>(
             // SAFETY: sixteen numbers each.
             let (scale, minimum) =
                 unsafe { (_mm512_loadu_ps(w.scales[b][half].as_ptr()), _mm512_loadu_ps(w.minimums[b][half].as_ptr())) };
-            for t in 0..TOKENS {
+            for t in 0..N {
                 let dx = tokens[t].scales[b];
                 let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(high[t], low[t]));
                 out[t] = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(dx)), out[t]);
