@@ -41,12 +41,22 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     let others = ["tokenizer.model", "vocab.json", "spiece.model", "spm.model", "tekken.json"];
     match others.iter().find(|f| folder.join(f).is_file()) {
         None => Ok(None),
-        Some(other) => Err(ImportError::unsupported(
-            folder,
-            "tokenizer",
-            format!("there is a `{other}` and no `tokenizer.json`, which is what is read"),
-            "`AutoTokenizer.from_pretrained(folder).save_pretrained(folder)` writes one.",
-        )),
+        Some(other) => {
+            // marian and m2m_100 have tokenizers in Python alone, which write no such file.
+            let class = config.as_ref().and_then(|c| c.get("tokenizer_class")).and_then(Value::as_str);
+            let alone = folder.join("source.spm").is_file() || class == Some("M2M100Tokenizer");
+            Err(ImportError::unsupported(
+                folder,
+                "tokenizer",
+                format!("there is a `{other}` and no `tokenizer.json`, which is what is read"),
+                match alone {
+                    true => {
+                        "This kind has no such file; without its tokenizer files the model is imported to take ids."
+                    }
+                    false => "`AutoTokenizer.from_pretrained(folder).save_pretrained(folder)` writes one.",
+                },
+            ))
+        }
     }
 }
 
