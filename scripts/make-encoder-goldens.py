@@ -261,13 +261,6 @@ def has_types(model):
     return any("token_type_embeddings" in name for name, _ in model.named_parameters())
 
 
-def agree(what, found, wanted, tolerance):
-    assert found.keys() == wanted.keys(), (what, found.keys(), wanted.keys())
-    for name, value in wanted.items():
-        worst = (found[name] - value).abs().max().item()
-        assert worst <= tolerance, f"{what}: {name} differs by {worst}"
-
-
 def alone(model, spec, texts, types, wanted):
     """Fails unless each text alone gives what it gives in the batch."""
     start = 0
@@ -276,7 +269,7 @@ def alone(model, spec, texts, types, wanted):
         for name, value in wanted.items():
             by_token = value.shape[0] == sum(len(t) for t in texts)
             own[name] = value[start:start + len(text)] if by_token else value[number:number + 1]
-        agree(f"text {number} alone", outputs(model, spec, [text], [kind]), own, 2e-5)
+        goldens.same_tensors(f"text {number} alone", outputs(model, spec, [text], [kind]), own, 2e-5)
         start += len(text)
 
 
@@ -323,7 +316,7 @@ def make(name, spec, out):
     types = [torch.randint(0, max(getattr(config, "type_vocab_size", 1), 1), text.shape, generator=generator) for text in texts]
     again = load(folder, spec)
     wanted = outputs(again, spec, texts, types)
-    agree(name, outputs(model, spec, texts, types), wanted, 0.0)
+    goldens.same_tensors(name, outputs(model, spec, texts, types), wanted, 0.0)
     alone(again, spec, texts, types, wanted)
     if spec["extra"].get("pooling"):
         plain = outputs(again, {**spec, "extra": {}}, texts, types)["embedding"]
@@ -348,7 +341,7 @@ def make(name, spec, out):
         config, weights = rewrite(goldens.read(folder), load_file(folder / "model.safetensors"))
         goldens.write(twin, config)
         save_file(weights, twin / "model.safetensors", metadata={"format": "pt"})
-        agree(twin.name, outputs(load(twin, spec), spec, texts, types), wanted, 0.0)
+        goldens.same_tensors(twin.name, outputs(load(twin, spec), spec, texts, types), wanted, 0.0)
         print(f"{twin.name}: {goldens.store(twin, tensors)} bytes, the same outputs", flush=True)
 
 

@@ -790,6 +790,14 @@ def make(name, spec, out):
               flush=True)
 
 
+def same_tensors(what, found, wanted, tolerance):
+    """Fails unless two sets of named tensors agree."""
+    assert found.keys() == wanted.keys(), (what, found.keys(), wanted.keys())
+    for name, value in wanted.items():
+        worst = (found[name] - value).abs().max().item()
+        assert worst <= tolerance, f"{what}: {name} differs by {worst}"
+
+
 def run(doc, folder, cases, make):
     """The command of a script that makes goldens: `make(name, case, out)` for each case that is named, or for all."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])

@@ -287,13 +287,6 @@ def outputs(model, spec, pixels, texts):
     return {name: value.to(torch.float32) for name, value in found.items()}
 
 
-def agree(what, found, wanted, tolerance):
-    assert found.keys() == wanted.keys(), (what, found.keys(), wanted.keys())
-    for name, value in wanted.items():
-        worst = (found[name] - value).abs().max().item()
-        assert worst <= tolerance, f"{what}: {name} differs by {worst}"
-
-
 def change(folder, spec, pixels, texts, wanted):
     """The largest change of an output when the keys of `without` replace the saved ones."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -373,11 +366,11 @@ def make(name, spec, out):
 
     again = load(folder, spec)
     wanted = outputs(again, spec, pixels, texts)
-    agree(name, outputs(model, spec, pixels, texts), wanted, 0.0)
+    goldens.same_tensors(name, outputs(model, spec, pixels, texts), wanted, 0.0)
     if pixels is not None:
         alone = outputs(again, spec, pixels[1:], texts)
         rows = {k: v[1:] if v.shape[0] == 2 and not k.startswith("text") else v for k, v in wanted.items()}
-        agree(f"{name}: a picture alone", alone, rows, 2e-5)
+        goldens.same_tensors(f"{name}: a picture alone", alone, rows, 2e-5)
     note = ""
     if spec["without"]:
         moved = change(folder, spec, pixels, texts, wanted)
@@ -397,7 +390,7 @@ def make(name, spec, out):
         shutil.rmtree(twin, ignore_errors=True)
         shutil.copytree(folder, twin)
         goldens.write(twin, spec["twin"][1](goldens.read(folder)))
-        agree(twin.name, outputs(load(twin, spec), spec, pixels, texts), wanted, 0.0)
+        goldens.same_tensors(twin.name, outputs(load(twin, spec), spec, pixels, texts), wanted, 0.0)
         print(f"{twin.name}: the same outputs", flush=True)
 
 

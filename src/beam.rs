@@ -5,9 +5,8 @@ use crate::session::read;
 use crate::{Error, GenerateOptions, Result, Rows, Session};
 use tallow_executor::sampling::penalize;
 use tallow_frontends::program::module::Start;
-use tallow_frontends::program::rules::MOST_BEAMS;
-use tallow_frontends::program::rules::Unfinished;
 pub use tallow_frontends::program::rules::{BeamOptions, EarlyStopping};
+use tallow_frontends::program::rules::{MOST_BEAMS, Unfinished};
 
 /// A text and its score.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use crate::text::Labels;
 use crate::{Error, Model, Rows, Tensor};
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 use resize::Filter;
-use std::io::Read as _;
+use std::io::{Cursor, Read as _};
 use std::path::Path;
 use tallow_executor::Device;
 use tallow_format::{Config, Section};
@@ -25,7 +25,7 @@ const JPEG_END: [u8; 2] = [0xff, 0xd9];
 const LONGEST_SIDE: u32 = 32_768;
 /// No picture that becomes whole patches is longer in one direction by more than this factor.
 const MOST_STRETCHED: u32 = 200;
-/// Most bytes of a decoded picture.
+/// Most bytes of a picture, as a file and decoded.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A picture: rows of red, green and blue.
@@ -50,18 +50,18 @@ impl Picture {
         }
         let fault = |cause: String| Error::Graph { file: path.display().to_string(), source: cause.into() };
         // By its content, whatever it is called.
-        let file = std::io::BufReader::new(std::fs::File::open(path).map_err(io)?);
-        let mut reader = ImageReader::new(file).with_guessed_format().map_err(io)?;
+        let mut bytes = Vec::new();
+        std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(io)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(fault(format!("has more than {MOST_BYTES} bytes; give a smaller picture")));
+        }
+        let mut reader = ImageReader::new(Cursor::new(bytes.as_slice())).with_guessed_format().map_err(io)?;
         if reader.format().is_none() {
             return Err(fault("is no picture; PNG, JPEG, WebP, GIF and BMP are read".into()));
         }
-        if reader.format() == Some(ImageFormat::Jpeg) {
-            let mut bytes = Vec::new();
-            std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes)).map_err(io)?;
-            // Its decoder fills up what is missing.
-            if !bytes.windows(2).any(|pair| pair == JPEG_END) {
-                return Err(fault("is cut off: a JPEG file ends with the bytes ff d9".into()));
-            }
+        // Its decoder fills up what is missing.
+        if reader.format() == Some(ImageFormat::Jpeg) && !bytes.windows(2).any(|pair| pair == JPEG_END) {
+            return Err(fault("is cut off: a JPEG file ends with the bytes ff d9".into()));
         }
         let mut limits = Limits::default();
         (limits.max_image_width, limits.max_image_height) = (Some(LONGEST_SIDE), Some(LONGEST_SIDE));

@@ -314,9 +314,8 @@ impl Transcription {
         }
         read(&self.session.logits(&self.prompt, Rows::Last)?, &mut row)?;
         loop {
-            let text = [self.prompt.as_slice(), &tokens].concat();
-            let ends = self.session.model().end_ids();
-            let text = Unfinished { tokens: &text, begun: self.prompt.len(), ends, longest: None };
+            let (so_far, ends) = (&self.session.tokens, self.session.model().end_ids());
+            let text = Unfinished { tokens: so_far, begun: self.prompt.len(), ends, longest: None };
             self.driver.rules.apply(&mut row, &text);
             if self.timestamps {
                 self.rules.restrict(&tokens, &mut row);

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tallow_executor::tokenizer::{Encoding, Tokenizer, TokenizerError};
 use tallow_executor::{ExecutorError, Rows};
+use tallow_frontends::families::vision::text::{CLIP_POSITIONS, SIGLIP_POSITIONS};
 use tallow_frontends::families::vision::{IMAGE_EMBEDS, TEXT_EMBEDS};
 use tallow_ir::Graph;
 
@@ -360,8 +361,8 @@ fn single<'a>(texts: &[&'a str]) -> Vec<Input<'a>> {
 fn positions(model: &Model) -> Result<Option<usize>> {
     let config = model.file().config();
     let usual = match config.model_type() {
-        "clip" | "clip_text_model" => Some(77),
-        "siglip" | "siglip_text_model" => Some(64),
+        "clip" | "clip_text_model" => Some(CLIP_POSITIONS as usize),
+        "siglip" | "siglip_text_model" => Some(SIGLIP_POSITIONS as usize),
         _ => None,
     };
     let rows = config.architecture().usize("max_position_embeddings")?.or(usual);

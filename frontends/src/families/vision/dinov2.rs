@@ -3,20 +3,17 @@
 use super::layers::{Defaults, Layers, Names};
 use super::patches::Patches;
 use super::prepared;
-use super::vit::{Head, Vit};
+use super::vit::{self, Head, Vit};
 use crate::families::encoder::read;
 use crate::families::{Build, FamilyError, PROCESSOR, Settings, TensorShapes};
 use tallow_ir::ops::Activation;
 
 const NAMES: Names = Names {
-    q: "attention.attention.query",
-    k: "attention.attention.key",
-    v: "attention.attention.value",
-    out: "attention.output.dense",
     norms: ["norm1", "norm2"],
     up: "mlp.fc1",
     down: "mlp.fc2",
     scales: Some(["layer_scale1.lambda1", "layer_scale2.lambda1"]),
+    ..vit::NAMES
 };
 
 const DEFAULTS: Defaults = Defaults { hidden: 768, layers: 12, heads: 12, width: None, activation: "gelu", eps: 1e-6 };

@@ -7,7 +7,7 @@
 //! | `layers` | layers of a transformer over rows of several pictures or texts |
 //! | `bicubic` | a table of positions for another number of patches |
 //! | `tower` | clip's and siglip's picture towers |
-//! | `text` | their text towers |
+//! | [`text`] | their text towers |
 //! | [`vit`], [`dinov2`], [`pair`], [`convnext`], [`resnet`] | a reader for each type |
 //!
 //! Pictures come as `pixel_values`, f32 `[N, channels, height, width]`, prepared as the type wants them. Outputs have the
@@ -21,7 +21,7 @@ mod layers;
 pub mod pair;
 mod patches;
 pub mod resnet;
-mod text;
+pub mod text;
 mod tower;
 pub mod vit;
 
@@ -46,13 +46,6 @@ pub const IGNORED: &[&str] = &[
     "_out_indices",
     "apply_layernorm",
     "attention_probs_dropout_prob",
-    // Of generation, which old files spell out for every tower.
-    "begin_suppress_tokens",
-    "decoder_start_token_id",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "suppress_tokens",
-    "top_k",
     "drop_path_rate",
     // Of pictures whose patches are to be guessed.
     "encoder_stride",
@@ -68,6 +61,7 @@ pub const IGNORED: &[&str] = &[
     "reshape_hidden_states",
     "stage_names",
     "tie_word_embeddings",
+    "top_k",
 ];
 
 /// The input of pictures, `[N, channels, height, width]`.

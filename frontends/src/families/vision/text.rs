@@ -31,6 +31,10 @@ enum Pooling {
     Last { padding: u32, rows: u32 },
 }
 
+/// Positions of clip's texts where the config names no number.
+pub const CLIP_POSITIONS: u32 = 77;
+/// Those of siglip's.
+pub const SIGLIP_POSITIONS: u32 = 64;
 /// The id of the end that old configs of clip name, and that no text holds: the largest id is meant.
 const OLD_END: u32 = 2;
 /// Added to scores of tokens that are not seen.
@@ -68,7 +72,7 @@ impl Text {
             },
         };
         let vocab = s.size("vocab_size", if clip { 49_408 } else { 32_000 })?;
-        let positions = s.size("max_position_embeddings", if clip { 77 } else { 64 })?;
+        let positions = s.size("max_position_embeddings", if clip { CLIP_POSITIONS } else { SIGLIP_POSITIONS })?;
         if positions > MOST_POSITIONS {
             let cause = format!("at most {MOST_POSITIONS} are built");
             return Err(s.bad("max_position_embeddings", positions, cause, "Correct it"));

@@ -11,7 +11,7 @@ use tallow_ir::{IrError, Op, Value};
 
 type Read = Result<Box<dyn Build>, FamilyError>;
 
-const NAMES: Names = Names {
+pub(super) const NAMES: Names = Names {
     q: "attention.attention.query",
     k: "attention.attention.key",
     v: "attention.attention.value",
