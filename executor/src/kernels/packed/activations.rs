@@ -13,9 +13,6 @@ const MOST: f32 = 2032.0;
 /// Magnitudes below this quantise to zero.
 const LEAST: f32 = 1e-30;
 
-/// Rows from which on tiles are faster than vectors.
-pub(super) const TILES_FROM: usize = 6;
-
 /// Rows of a tile: memory is kept for whole multiples.
 pub(super) const TILE: usize = 16;
 
@@ -46,9 +43,9 @@ pub struct Quantized {
     codes: Vec<Codes>,
     /// In the same order.
     scales: Vec<f32>,
-    /// Sums of the codes of halves of a block, `[m, k / 32, 2]`; in tiles none.
+    /// Sums of the codes of halves of a block, in the same order.
     sums: Vec<[i32; 2]>,
-    /// Sums of their low bytes in the same way.
+    /// Sums of their low bytes in the same way; in tiles none.
     lows: Vec<[i32; 2]>,
     /// In tiles, for encodings with minimums, `[m / 16, k / 32, 16]`.
     weights: Vec<Weights>,
@@ -72,6 +69,7 @@ pub(super) struct Row<'a> {
 pub(super) struct Tile<'a> {
     pub(super) codes: &'a [[Codes; TILE]],
     pub(super) scales: &'a [[f32; TILE]],
+    pub(super) sums: &'a [[[i32; 2]; TILE]],
     pub(super) weights: &'a [[Weights; TILE]],
 }
 
@@ -136,13 +134,13 @@ impl Quantized {
         let blocks =
             rows.checked_mul(k / BLOCK).filter(|b| b.checked_mul(2 * BLOCK).is_some()).ok_or_else(too_large)?;
         (self.m, self.k) = (m, k);
-        self.tiled = isa == Isa::Amx && m >= TILES_FROM && k > BLOCK;
+        self.tiled = isa >= Isa::Avx512 && m > 1;
         grow(&mut self.codes, blocks, Codes::default());
         grow(&mut self.scales, blocks, 0.0);
+        grow(&mut self.sums, blocks, [0; 2]);
         if self.tiled {
             grow(&mut self.weights, blocks, Weights::default());
         } else {
-            grow(&mut self.sums, blocks, [0; 2]);
             grow(&mut self.lows, blocks, [0; 2]);
         }
         Ok(())
@@ -197,6 +195,7 @@ impl Quantized {
         Tile {
             codes: self.codes[part.clone()].as_chunks().0,
             scales: self.scales[part.clone()].as_chunks().0,
+            sums: self.sums[part.clone()].as_chunks().0,
             weights: self.weights[part].as_chunks().0,
         }
     }
@@ -227,6 +226,7 @@ impl QuantizedRows<'_> {
                     unsafe {
                         self.codes.part(place..place + 1)[0] = block.codes;
                         self.scales.part(place..place + 1)[0] = block.scale;
+                        self.sums.part(place..place + 1)[0] = block.sums;
                         let [one, two] = block.sums;
                         let sums = [one, two, one + two, 0];
                         self.weights.part(place..place + 1)[0] = sums.map(|sum| sum as f32 * block.scale);
