@@ -124,6 +124,14 @@ impl Quantized {
         self.resize_on(Isa::detect(), m, k)
     }
 
+    /// [`Quantized::resize`] for rows that lie one after the other, to be copied from.
+    ///
+    /// # Errors
+    /// As [`Quantized::resize`].
+    pub(in crate::kernels) fn resize_in_rows(&mut self, m: usize, k: usize) -> Result<(), KernelError> {
+        self.resize_on(Isa::Portable, m, k)
+    }
+
     /// [`Quantized::resize`] for products on a given instruction set.
     pub(super) fn resize_on(&mut self, isa: Isa, m: usize, k: usize) -> Result<(), KernelError> {
         if !k.is_multiple_of(BLOCK) {
@@ -212,7 +220,6 @@ impl QuantizedRows<'_> {
     #[allow(unsafe_code, reason = "threads write disjoint rows")]
     pub unsafe fn quantize(&self, row: usize, x: &[f32]) {
         assert_eq!(x.len(), self.k, "a row has the length of the others");
-        let blocks = self.k / BLOCK;
         // Blocks at a time.
         const SOME: usize = 8;
         let mut made = [Block { codes: Codes::default(), scale: 0.0, sums: [0; 2], lows: [0; 2] }; SOME];
@@ -220,27 +227,53 @@ impl QuantizedRows<'_> {
             let made = &mut made[..x.len()];
             quantize_blocks(x, made);
             for (b, block) in (first..).zip(made) {
-                if self.tiled {
-                    let place = (row / TILE * blocks + b) * TILE + row % TILE;
-                    // SAFETY: places of this row alone, by the caller's promise.
-                    unsafe {
-                        self.codes.part(place..place + 1)[0] = block.codes;
-                        self.scales.part(place..place + 1)[0] = block.scale;
-                        self.sums.part(place..place + 1)[0] = block.sums;
-                        let [one, two] = block.sums;
-                        let sums = [one, two, one + two, 0];
-                        self.weights.part(place..place + 1)[0] = sums.map(|sum| sum as f32 * block.scale);
-                    }
-                } else {
-                    let place = row * blocks + b;
-                    // SAFETY: as above.
-                    unsafe {
-                        self.codes.part(place..place + 1)[0] = block.codes;
-                        self.scales.part(place..place + 1)[0] = block.scale;
-                        self.sums.part(place..place + 1)[0] = block.sums;
-                        self.lows.part(place..place + 1)[0] = block.lows;
-                    }
-                }
+                // SAFETY: the caller's promise.
+                unsafe { self.put(row, b, block) };
+            }
+        }
+    }
+
+    /// Copies a row that has been quantised.
+    ///
+    /// # Safety
+    /// As [`QuantizedRows::quantize`].
+    ///
+    /// # Panics
+    /// When `from` has not the length of a row, lies in tiles, or either row does not exist.
+    #[allow(unsafe_code, reason = "threads write disjoint rows")]
+    pub(in crate::kernels) unsafe fn copy(&self, row: usize, from: &Quantized, of: usize) {
+        assert!(from.k == self.k && !from.tiled, "rows are copied from rows of one length");
+        let Row { codes, scales, sums, lows } = from.row(of);
+        for (b, codes) in codes.iter().enumerate() {
+            let block = Block { codes: *codes, scale: scales[b], sums: sums[b], lows: lows[b] };
+            // SAFETY: the caller's promise.
+            unsafe { self.put(row, b, &block) };
+        }
+    }
+
+    /// Writes block `b` of a row.
+    ///
+    /// # Safety
+    /// As [`QuantizedRows::quantize`].
+    #[allow(unsafe_code, reason = "threads write disjoint rows")]
+    #[inline(always)]
+    unsafe fn put(&self, row: usize, b: usize, block: &Block) {
+        let blocks = self.k / BLOCK;
+        let place = match self.tiled {
+            true => (row / TILE * blocks + b) * TILE + row % TILE,
+            false => row * blocks + b,
+        };
+        // SAFETY: places of this row alone, by the caller's promise.
+        unsafe {
+            self.codes.part(place..place + 1)[0] = block.codes;
+            self.scales.part(place..place + 1)[0] = block.scale;
+            self.sums.part(place..place + 1)[0] = block.sums;
+            if self.tiled {
+                let [one, two] = block.sums;
+                let sums = [one, two, one + two, 0];
+                self.weights.part(place..place + 1)[0] = sums.map(|sum| sum as f32 * block.scale);
+            } else {
+                self.lows.part(place..place + 1)[0] = block.lows;
             }
         }
     }
