@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the goldens of GGUF files of text encoders, of t5 and of gemma 4, by llama.cpp's own converter.
+"""Makes the goldens of GGUF files of text encoders, of t5, of gemma 4 and of deepseek, by llama.cpp's own converter.
 
     python scripts/make-gguf-text-goldens.py --llama-cpp FOLDER [--tests tests] [NAME ...]
 
@@ -13,7 +13,7 @@ Each case becomes a folder like those of the encoder or seq2seq goldens, whose t
     expected.json       ids of awkward texts and of pairs by the Hugging Face tokenizer, as in `tests/tokenizers`
 
 Those of gemma 4 are files of `tests/goldens/gguf` made of the folders of their names in `tests/goldens`, with the tokenizer of
-`tests/goldens/gguf/gemma4-tokenizer`.
+`tests/goldens/gguf/gemma4-tokenizer`. Those of deepseek lie there too, with a few words alone.
 
 The converter runs as it is, but for two things. It knows pre-tokenisers by a hash of ids, which a tiny vocabulary does not
 have: it is told a name, which readers of these vocabularies do not use. And it reads nomic_bert by the keys of the
@@ -78,6 +78,10 @@ CASES = {
     "gemma4-joint-keys": None,
     "gemma4-shared": None,
     "gemma4-experts": None,
+    # The library's config has no word for how scores come about; those of the models do.
+    "deepseek_v2-plain": dict(extra=dict(scoring_func="softmax", norm_topk_prob=False)),
+    "deepseek_v3-plain": dict(extra=dict(scoring_func="sigmoid")),
+    "deepseek_v3-yarn": dict(extra=dict(scoring_func="sigmoid")),
 }
 
 
@@ -87,10 +91,11 @@ def converter(folder):
     import gguf
     from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
 
-    def convert(source, target):
+    def convert(source, target, words=None):
         hparams = ModelBase.load_hparams(source, False)
         kind = get_model_class(get_model_architecture(hparams, ModelType.TEXT), mmproj=False)
         kind.get_vocab_base_pre = lambda self, tokenizer: "jina-v2-en"
+        kind.set_vocab = words or kind.set_vocab
         with torch.inference_mode():
             kind(source, gguf.LlamaFileType.ALL_F32, target, model_name=source.name).write()
 
@@ -286,6 +291,34 @@ def make_gemma(name, tests, convert):
     print(f"{name}: {target.stat().st_size} bytes", flush=True)
 
 
+def few_words(self):
+    """96 tokens of a byte-level BPE."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'\"-:;()"
+    pairs = ["Ġ t", "h e", "i n", "Ġ a", "e r", "o n", "r e", "Ġt he", "n d", "Ġa nd", "Ġ s", "o u", "a t", "i s", "Ġ o", "Ġo f", "in g", "Ġ w"]
+    tokens = ["<s>", "</s>", "<unk>", "Ċ", "Ġ", *letters, *(p.replace(" ", "") for p in pairs)]
+    assert len(tokens) == len(set(tokens)) == 96, len(tokens)
+    writer = self.gguf_writer
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("deepseek-v3")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3] * 3 + [1] * (len(tokens) - 3))
+    writer.add_token_merges(pairs)
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    writer.add_add_bos_token(False)
+
+
+def make_decoder(name, spec, tests, convert):
+    """A file of the folder of its name, with what the library leaves out of the config."""
+    target = tests / "goldens" / "gguf" / f"{name}.gguf"
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / name
+        shutil.copytree(tests / "goldens" / name, source)
+        goldens.write(source, {**goldens.read(source), **spec["extra"]})
+        convert(source, target, few_words)
+    print(f"{name}: {target.stat().st_size} bytes", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--llama-cpp", type=Path, required=True)
@@ -300,6 +333,8 @@ def main():
         spec = CASES[name]
         if spec is None:
             make_gemma(name, arguments.tests, convert)
+        elif "extra" in spec:
+            make_decoder(name, spec, arguments.tests, convert)
         else:
             (make_t5 if "sentinels" in spec else make_encoder)(name, spec, arguments.tests, convert)
 

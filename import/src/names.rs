@@ -1,5 +1,6 @@
 //! Tensor names of GGUF files as Hugging Face names, by architecture.
 
+pub mod deepseek;
 mod gemma4;
 mod verbatim;
 
@@ -74,7 +75,7 @@ const PLAIN: GgufArch = GgufArch {
 const LAYER_NORMS: GgufArch = GgufArch { layer_norms: true, ..PLAIN };
 
 /// The architectures that are read.
-pub const ARCHITECTURES: [GgufArch; 22] = [
+pub const ARCHITECTURES: [GgufArch; 23] = [
     GgufArch { name: "llama", model_type: "llama", interleaved: true, experts: Some(ExpertNames::MIXTRAL), ..PLAIN },
     GgufArch { name: "qwen2", model_type: "qwen2", ..PLAIN },
     GgufArch { name: "qwen2moe", model_type: "qwen2_moe", experts: Some(ExpertNames::MLP), ..PLAIN },
@@ -87,6 +88,8 @@ pub const ARCHITECTURES: [GgufArch; 22] = [
     GgufArch { name: "gemma2", model_type: "gemma2", norms_plus_one: true, four_norms: true, ..PLAIN },
     GgufArch { name: "gemma3", model_type: "gemma3", norms_plus_one: true, four_norms: true, qk_norms: true, ..PLAIN },
     GgufArch { name: "gemma4", model_type: "gemma4", four_norms: true, qk_norms: true, ..PLAIN },
+    // Or deepseek_v2, as the settings say; names are the same.
+    GgufArch { name: "deepseek2", model_type: "deepseek_v3", experts: Some(ExpertNames::MLP), ..PLAIN },
     GgufArch { name: "olmo2", model_type: "olmo2", qk_norms: true, ..PLAIN },
     GgufArch { name: "starcoder2", model_type: "starcoder2", ..LAYER_NORMS },
     GgufArch { name: "phi2", model_type: "phi", ..LAYER_NORMS },
@@ -115,8 +118,7 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str, gated: bool) -> Mapped {
         return names.of(gguf, gated);
     }
     let scheme = scheme::of_type(arch.model_type);
-    let own = arch.name == "gemma4";
-    if let Some(name) = gemma4::outer(gguf).filter(|_| own) {
+    if let Some(name) = gemma4::outer(gguf).filter(|_| arch.name == "gemma4") {
         return Mapped::Tensor(format!("{}{name}", scheme.prefix));
     }
     match gguf {
@@ -139,7 +141,12 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str, gated: bool) -> Mapped {
     let Some(layer) = layer_number(layer) else {
         return Mapped::Unknown;
     };
-    if let Some(name) = gemma4::inner(part).filter(|_| own) {
+    let own = match arch.name {
+        "gemma4" => gemma4::inner(part),
+        "deepseek2" => deepseek::inner(part),
+        _ => None,
+    };
+    if let Some(name) = own {
         return Mapped::Tensor(format!("{}{}.{layer}.{name}", scheme.prefix, scheme.layers));
     }
     let Some((part, kind)) = part.rsplit_once('.') else {
@@ -155,6 +162,11 @@ pub fn hugging_face_name(arch: &GgufArch, gguf: &str, gated: bool) -> Mapped {
         Some(name) => Mapped::Tensor(format!("{}{}.{layer}.{name}.{kind}", scheme.prefix, scheme.layers)),
         None => Mapped::Unknown,
     }
+}
+
+/// The name of a tensor in a table of whole names.
+fn find(table: &[(&str, &'static str)], gguf: &str) -> Option<&'static str> {
+    table.iter().find(|(of, _)| *of == gguf).map(|(_, name)| *name)
 }
 
 /// The number of a layer in its only spelling, so that two names cannot mean one tensor.

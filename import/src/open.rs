@@ -43,7 +43,8 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     if arch.verbatim.is_some() {
         return verbatim::open(gguf, arch, path, ignore);
     }
-    let ordered = arch.interleaved || arch.by_head;
+    let latent = arch.name == "deepseek2";
+    let ordered = arch.interleaved || arch.by_head || latent;
     let (query_heads, key_heads) = if ordered { heads(meta, arch)? } else { (0, 0) };
     let layers = meta.uint(&format!("{}.block_count", arch.name))?.unwrap_or(0);
     let scheme = scheme::of_type(arch.model_type);
@@ -100,6 +101,7 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
             Some(true) => RowOrder::Interleaved { heads: query_heads },
             Some(false) => RowOrder::Interleaved { heads: key_heads },
             None if arch.by_head && tensor.name.contains(".attn_qkv.") => RowOrder::ByHead { heads: query_heads },
+            None if latent && name.ends_with(names::deepseek::KEYS) => RowOrder::TurnedHeads { heads: query_heads },
             None => RowOrder::Plain,
         };
         let shift = if arch.norms_plus_one && names::is_norm(&name) { -1.0 } else { 0.0 };
@@ -107,6 +109,14 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
         // A linear map of one row is a vector there.
         if shape.len() == 1 && name.ends_with("shared_expert_gate.weight") {
             shape.insert(0, 1);
+        }
+        // The heads of one matrix.
+        match (order, shape.as_slice()) {
+            (RowOrder::TurnedHeads { .. }, &[heads, rank, size]) => shape = vec![heads.saturating_mul(size), rank],
+            (_, &[heads, size, rank]) if latent && name.ends_with(names::deepseek::VALUES) => {
+                shape = vec![heads.saturating_mul(size), rank];
+            }
+            _ => {}
         }
         tensors.push(SourceTensor {
             name,
@@ -124,7 +134,9 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
     let has = |name: &str| tensors.iter().any(|t: &SourceTensor| t.name == name);
     facts.has_head = has(&scheme.head_weight());
     let in_layer = |part: &str| has(&format!("{}{}.0.{part}", scheme.prefix, scheme.layers));
-    facts.attention_bias = in_layer("self_attn.q_proj.bias") || in_layer("attention.query_key_value.bias");
+    facts.attention_bias = in_layer("self_attn.q_proj.bias")
+        || in_layer("attention.query_key_value.bias")
+        || in_layer("self_attn.kv_a_proj_with_mqa.bias");
     facts.mlp_bias = in_layer("mlp.down_proj.bias");
     facts.qk_norms = in_layer("self_attn.q_norm.weight");
     facts.keys_are_values = tensors.iter().any(|t| {

@@ -29,6 +29,11 @@ pub enum RowOrder {
     /// A matrix of which the source holds the columns one after another: `[in, out]`. Its type stores values one by
     /// one.
     Transposed,
+    /// Of each of so many heads the columns one after another, `[heads, in, out / heads]`, in a matrix `[out, in]`.
+    TurnedHeads {
+        /// Heads.
+        heads: u64,
+    },
 }
 
 /// One tensor of the source, as it will stand in the `.model`.
@@ -102,7 +107,16 @@ impl SourceTensor {
 
     /// The encoding whose bytes the source already holds, when the values are taken as they are.
     pub fn same_encoding(&self) -> Option<Encoding> {
-        self.ty.same_bytes().filter(|_| self.shift == 0.0)
+        let turned = matches!(self.order, RowOrder::TurnedHeads { .. });
+        self.ty.same_bytes().filter(|_| self.shift == 0.0 && !turned)
+    }
+
+    /// Rows and values per row as the source stores them.
+    fn stored_rows(&self) -> (u64, u64) {
+        match (self.rows(), self.order) {
+            ((rows, len), RowOrder::TurnedHeads { heads }) if heads > 0 => (heads * len, rows / heads),
+            (rows, _) => rows,
+        }
     }
 
     /// Coordinates of a value, for messages: `row 3, column 7` or `[1, 2, 3]`.
@@ -129,7 +143,7 @@ impl SourceTensor {
 
     fn source_row(&self, row: u64) -> u64 {
         match self.order {
-            RowOrder::Plain | RowOrder::Transposed => row,
+            RowOrder::Plain | RowOrder::Transposed | RowOrder::TurnedHeads { .. } => row,
             RowOrder::Interleaved { heads } => {
                 let size = self.rows().0 / heads;
                 let (head, at) = (row / size, row % size);
@@ -210,6 +224,8 @@ impl Source {
                     self.stretches(tensor, row..row + 1).for_each(|part| out.extend_from_slice(part));
                 }
             }
+            // They are read by their values alone.
+            RowOrder::TurnedHeads { .. } => {}
             RowOrder::Transposed => {
                 // A stretch of each column lies together, and the whole matrix in one piece.
                 let Some(piece) = tensor.pieces.first() else { return };
@@ -241,14 +257,18 @@ impl Source {
             )
         };
         match tensor.order {
-            RowOrder::Plain => {
-                let (_, row) = tensor.rows();
-                let mut rest = &mut *out;
-                for part in self.stretches(tensor, rows) {
-                    let values = part.len() / row_bytes(tensor).max(1) * row as usize;
-                    let (here, after) = rest.split_at_mut(values);
-                    tensor.ty.decode(part, here).map_err(broken)?;
-                    rest = after;
+            RowOrder::Plain => self.decode(tensor, rows, out).map_err(broken)?,
+            RowOrder::TurnedHeads { .. } => {
+                let (len, size) = (tensor.rows().1, tensor.stored_rows().1);
+                let mut head = vec![0.0; (len * size) as usize];
+                let mut held = None;
+                for (row, out) in rows.zip(out.chunks_exact_mut(len as usize)) {
+                    let (number, column) = (row / size, (row % size) as usize);
+                    if held != Some(number) {
+                        self.decode(tensor, number * len..(number + 1) * len, &mut head).map_err(broken)?;
+                        held = Some(number);
+                    }
+                    out.iter_mut().zip(head.chunks_exact(size as usize)).for_each(|(out, row)| *out = row[column]);
                 }
             }
             RowOrder::Interleaved { .. } | RowOrder::ByHead { .. } | RowOrder::Transposed => {
@@ -259,6 +279,24 @@ impl Source {
         }
         if tensor.shift != 0.0 {
             out.iter_mut().for_each(|x| *x += tensor.shift);
+        }
+        Ok(())
+    }
+
+    /// The values of `rows`, numbered as in the source, into `out`.
+    fn decode(
+        &self,
+        tensor: &SourceTensor,
+        rows: Range<u64>,
+        out: &mut [f32],
+    ) -> std::result::Result<(), tallow_format::EncodingError> {
+        let len = tensor.stored_rows().1 as usize;
+        let mut rest = out;
+        for part in self.stretches(tensor, rows) {
+            let values = part.len() / row_bytes(tensor).max(1) * len;
+            let (here, after) = rest.split_at_mut(values);
+            tensor.ty.decode(part, here)?;
+            rest = after;
         }
         Ok(())
     }
@@ -277,7 +315,7 @@ impl Source {
 
     /// The stored bytes of `rows`, numbered as in the source: one stretch of each piece that has some of them.
     fn stretches<'a>(&'a self, tensor: &'a SourceTensor, rows: Range<u64>) -> impl Iterator<Item = &'a [u8]> {
-        let each = (tensor.rows().0 / tensor.pieces.len() as u64).max(1);
+        let each = (tensor.stored_rows().0 / tensor.pieces.len() as u64).max(1);
         let len = row_bytes(tensor);
         let pieces = tensor.pieces.iter().enumerate().skip((rows.start / each) as usize);
         pieces.map_while(move |(n, piece)| {
@@ -298,7 +336,7 @@ pub(crate) fn chunk_rows(row_len: u64) -> u64 {
 }
 
 fn row_bytes(tensor: &SourceTensor) -> usize {
-    tensor.rows().1 as usize / tensor.ty.block_len() * tensor.ty.block_bytes()
+    tensor.stored_rows().1 as usize / tensor.ty.block_len() * tensor.ty.block_bytes()
 }
 
 /// The file of a tensor's first piece.
@@ -318,7 +356,12 @@ fn check(tensor: &SourceTensor, files: &[MappedFile]) -> Result<()> {
     if tensor.shape.is_empty() || tensor.shape.contains(&0) || tensor.pieces.is_empty() {
         return Err(fail(format!("its shape {:?} holds nothing", tensor.shape)));
     }
-    let (rows, len) = tensor.rows();
+    if let RowOrder::TurnedHeads { heads } = tensor.order
+        && (heads == 0 || tensor.shape.len() != 2 || !tensor.shape[0].is_multiple_of(heads))
+    {
+        return Err(fail(format!("its shape {:?} is no matrix of {heads} heads", tensor.shape)));
+    }
+    let (rows, len) = tensor.stored_rows();
     if !(len as usize).is_multiple_of(tensor.ty.block_len()) {
         return Err(fail(format!(
             "rows of {len} values are not whole blocks of {} in {}",

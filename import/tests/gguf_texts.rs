@@ -1,5 +1,5 @@
 //! GGUF files of text encoders and of t5: the tensors and settings of the same model in a folder, and what is refused; and
-//! what is refused of gemma 4.
+//! what is refused of gemma 4 and deepseek.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first surprise")]
 
@@ -270,4 +270,99 @@ fn sizes_of_gemma_4_that_are_not_read_are_refused_by_name() {
     let shared = widths.u32("gemma4.attention.shared_kv_layers", 1);
     fails(&shared.clone().f32("gemma4.new_trick", 2.0), &["gemma4.new_trick = 2"]);
     fails(&shared, &["num_kv_shared_layers", "no layer before 1 has keys"]);
+}
+
+/// A small model of latent attention: a layer with heads of 4 lanes, 2 of which turn, and values of 3.
+fn latent() -> Gguf {
+    let sizes = [
+        ("block_count", 1),
+        ("embedding_length", 8),
+        ("context_length", 16),
+        ("feed_forward_length", 8),
+        ("vocab_size", 4),
+        ("leading_dense_block_count", 1),
+        ("attention.head_count", 2),
+        ("attention.head_count_kv", 1),
+        ("attention.kv_lora_rank", 5),
+        ("attention.key_length", 7),
+        ("attention.value_length", 5),
+        ("attention.key_length_mla", 34),
+        ("attention.value_length_mla", 3),
+        ("rope.dimension_count", 2),
+        ("expert_count", 4),
+        ("expert_used_count", 2),
+        ("expert_shared_count", 1),
+        ("expert_feed_forward_length", 8),
+    ];
+    let file = Gguf::new().text("general.architecture", "deepseek2");
+    let file = file.f32("deepseek2.attention.layer_norm_rms_epsilon", 1e-6);
+    let file = sizes.iter().fold(file, |file, (key, value)| file.u32(&format!("deepseek2.{key}"), *value));
+    [
+        ("token_embd.weight", vec![8, 4]),
+        ("output_norm.weight", vec![8]),
+        ("blk.0.attn_norm.weight", vec![8]),
+        ("blk.0.attn_q.weight", vec![8, 68]),
+        ("blk.0.attn_kv_a_mqa.weight", vec![8, 7]),
+        ("blk.0.attn_kv_a_norm.weight", vec![5]),
+        ("blk.0.attn_k_b.weight", vec![32, 5, 2]),
+        ("blk.0.attn_v_b.weight", vec![5, 3, 2]),
+        ("blk.0.attn_output.weight", vec![6, 8]),
+        ("blk.0.ffn_norm.weight", vec![8]),
+        ("blk.0.ffn_gate.weight", vec![8, 8]),
+        ("blk.0.ffn_up.weight", vec![8, 8]),
+        ("blk.0.ffn_down.weight", vec![8, 8]),
+    ]
+    .into_iter()
+    .enumerate()
+    .fold(file, |file, (n, (name, dims))| {
+        let count = dims.iter().product::<u64>() as usize;
+        file.tensor(name, &dims, &Numbers(n as u64).take(count))
+    })
+}
+
+#[test]
+fn keys_of_latent_attention_are_turned_head_by_head_in_any_type() {
+    let plain = latent();
+    let stored = Numbers(6).take(2 * 5 * 32);
+    let mut blocks = latent();
+    let at = blocks.tensors.iter().position(|t| t.name == "blk.0.attn_k_b.weight").unwrap();
+    let mut bytes = Vec::new();
+    for block in stored.as_chunks::<32>().0 {
+        bytes.extend(0x2000_u16.to_le_bytes()); // 2⁻⁷
+        bytes.extend(block.iter().map(|x| (x * 100.0) as i8 as u8));
+    }
+    (blocks.tensors[at].tag, blocks.tensors[at].data) = (8, bytes);
+    for (file, round) in [(plain, false), (blocks, true)] {
+        let (_folder, path) = written(&file);
+        let (_, model) = imported(&path, force(Encoding::U32));
+        let name = "model.layers.0.self_attn.k_b_proj.weight";
+        assert_eq!(model.tensor(name).unwrap().shape, [64, 5]);
+        assert_eq!(model.tensor("model.layers.0.self_attn.v_b_proj.weight").unwrap().shape, [6, 5]);
+        let found = values(&model, name);
+        for (head, lane, rank) in (0..2).flat_map(|h| (0..32).flat_map(move |l| (0..5).map(move |r| (h, l, r)))) {
+            let x = stored[(head * 5 + rank) * 32 + lane];
+            let x = if round { (x * 100.0).trunc() / 128.0 } else { x };
+            let found = found[(head * 32 + lane) * 5 + rank];
+            assert!((found - x).abs() < 2e-5, "head {head}, lane {lane}, rank {rank}: {found}, not {x}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_of_deepseek_is_refused_by_name() {
+    let key = |name: &str, value: u32| latent().u32(&format!("deepseek2.{name}"), value);
+    fails(&key("expert_gating_func", 4), &["deepseek2.expert_gating_func", "softmax"]);
+    fails(&latent().bool("deepseek2.expert_weights_norm", true), &["deepseek2.expert_weights_norm", "softmax"]);
+    fails(&key("attention.new_trick", 1), &["deepseek2.attention.new_trick"]);
+    let without = |name: &str| {
+        let mut file = latent();
+        file.tensors.retain(|t| t.name != name);
+        file
+    };
+    fails(&without("blk.0.attn_v_b.weight"), &["v_b_proj.weight"]);
+    let mut odd = without("blk.0.attn_k_b.weight");
+    odd = odd.tensor("blk.0.attn_k_b.weight", &[32, 5, 3], &[0.5; 480]);
+    fails(&odd, &["k_b_proj", "[96, 5]"]);
+    let flat = without("blk.0.attn_k_b.weight").tensor("blk.0.attn_k_b.weight", &[33], &[0.5; 33]);
+    fails(&flat, &["attn_k_b.weight", "no matrix of 2 heads"]);
 }

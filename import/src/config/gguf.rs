@@ -1,6 +1,7 @@
 //! Settings of a GGUF file, under Hugging Face's names, so that both kinds of source take the same road from here.
 
 mod about;
+mod deepseek;
 mod experts;
 mod gemma4;
 mod keys;
@@ -90,8 +91,10 @@ fn spec_of(file: &GgufFile, model_type: &str) -> Result<&'static TypeSpec> {
 
 /// Reads the settings of a file.
 pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignore: &[String]) -> Result<SourceConfig> {
-    if arch.name == "gemma4" {
-        return gemma4::read(file, arch, facts, ignore);
+    match arch.name {
+        "gemma4" => return gemma4::read(file, arch, facts, ignore),
+        "deepseek2" => return deepseek::read(file, arch, facts, ignore),
+        _ => {}
     }
     let keys = Keys::new(file, arch);
     let mut warnings = Vec::new();
@@ -334,8 +337,14 @@ fn yarn(scaling: &mut Map<String, Json>, keys: &Keys<'_>, factor: Option<f64>, o
     if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|f| f != 1.0 && f >= 0.0) {
         return Err(keys.unsupported("rope.scaling.yarn_ext_factor", "only 1 is read".into()));
     }
-    if keys.float("rope.scaling.yarn_log_multiplier")?.is_some_and(|f| f != 0.0) {
-        return Err(keys.unsupported("rope.scaling.yarn_log_multiplier", "it is not read here".into()));
+    if let Some(tenth) = keys.float("rope.scaling.yarn_log_multiplier")?.filter(|&f| f != 0.0) {
+        if keys.arch.name != "deepseek2" {
+            return Err(keys.unsupported("rope.scaling.yarn_log_multiplier", "it is not read here".into()));
+        }
+        // Readers of these files take both to be the same.
+        for key in ["mscale", "mscale_all_dim"] {
+            scaling.insert(key.into(), (tenth * 10.0).into());
+        }
     }
     scaling.insert("rope_type".into(), "yarn".into());
     if let Some(factor) = factor {

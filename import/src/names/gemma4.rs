@@ -23,16 +23,12 @@ const INNER: [(&str, &str); 12] = [
     ("ffn_down_exps.weight", "experts.down_proj"),
 ];
 
-fn find(table: &[(&str, &'static str)], gguf: &str) -> Option<&'static str> {
-    table.iter().find(|(of, _)| *of == gguf).map(|(_, name)| *name)
-}
-
 /// The name of a tensor outside of layers, without the decoder's prefix.
 pub(super) fn outer(gguf: &str) -> Option<&'static str> {
-    find(&OUTER, gguf)
+    super::find(&OUTER, gguf)
 }
 
 /// The name of a tensor of a layer, without what all of the layer begin with.
 pub(super) fn inner(gguf: &str) -> Option<&'static str> {
-    find(&INNER, gguf)
+    super::find(&INNER, gguf)
 }

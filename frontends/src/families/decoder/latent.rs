@@ -58,9 +58,7 @@ impl Latent {
         let narrow = parts.linear(x, &part("kv_a_proj_with_mqa"), narrow_rows, a.qkv_bias, says("kv_narrow"))?;
         let narrow = parts.split(narrow, &[self.kv_rank, self.turned])?;
         let row = parts.rms_norm(narrow[0], &part("kv_a_layernorm"), self.kv_rank, EPS, says("kv_narrow_norm"))?;
-        let kv_rows = [heads * (self.plain + self.value), self.kv_rank];
-        let kv = parts.linear(row, &part("kv_b_proj"), kv_rows, false, says("kv"))?;
-        let kv = self.heads_of(parts, kv, heads, [self.plain, self.value])?;
+        let kv = self.keys_and_values(parts, row, &part, heads, &says)?;
         // The turned lanes of the one key stand in every head.
         let one = parts.graph.op(Op::Reshape { shape: vec![-1, 1, self.turned.into()] }, &[narrow[1]])?;
         let one = self.turn(parts, spec, layer, one, "k")?;
@@ -96,6 +94,30 @@ impl Latent {
             mixed = parts.graph.op(Op::Reshape { shape: vec![-1, n * d] }, &[mixed])?;
         }
         parts.linear(mixed, &part("o_proj"), [hidden, heads * self.value], a.out_bias, says("attn_out"))
+    }
+
+    /// What keys do not turn, and values, of the heads: `[S, heads, …]`, from narrow rows. One matrix gives both, or each has
+    /// its own.
+    fn keys_and_values(
+        &self,
+        parts: &mut Parts<'_>,
+        row: Value,
+        part: &dyn Fn(&str) -> String,
+        heads: u32,
+        says: &dyn Fn(&str) -> String,
+    ) -> Result<Vec<Value>, tallow_ir::IrError> {
+        if !parts.has(&format!("{}.weight", part("k_b_proj"))) {
+            let rows = [heads * (self.plain + self.value), self.kv_rank];
+            let kv = parts.linear(row, &part("kv_b_proj"), rows, false, says("kv"))?;
+            return self.heads_of(parts, kv, heads, [self.plain, self.value]);
+        }
+        let each = [("k_b_proj", self.plain, "k_plain"), ("v_b_proj", self.value, "v")];
+        let mut made = Vec::with_capacity(2);
+        for (name, size, what) in each {
+            let x = parts.linear(row, &part(name), [heads * size, self.kv_rank], false, says(what))?;
+            made.push(parts.graph.op(Op::Reshape { shape: vec![-1, heads.into(), size.into()] }, &[x])?);
+        }
+        Ok(made)
     }
 
     /// The two parts of each head of `x`, `[S, heads, …]`.
