@@ -4,6 +4,7 @@ use super::added::{Matcher, Verbatim};
 use super::bpe::Merges;
 use super::normalize::Normalizer;
 use super::pieces::{Pieces, SUBWORD_PREFIX};
+use super::sentencepiece::SentencePiece;
 use super::split::PreTokenizer;
 use super::template::Template;
 use super::text_index::TextIndex;
@@ -58,6 +59,10 @@ impl Tokenizer {
             Kind::Unigram => {
                 let pieces = Pieces::unigram(&texts, vocab, &verbatim, unk_text, config)?;
                 (Model::Pieces(Box::new(pieces)), PreTokenizer::none())
+            }
+            Kind::Pieces => {
+                let model = SentencePiece::new(vocab, config)?;
+                (Model::SentencePiece(Box::new(model)), PreTokenizer::none())
             }
         };
         let normalizer = Normalizer::named(config.normalizer.as_deref().unwrap_or("none"), config.charsmap.as_deref())?;
@@ -162,7 +167,7 @@ fn prefix(kind: Kind, config: &TokenizerConfig) -> Result<Prefix, TokenizerError
 fn spaces_signed(kind: Kind, text: &str) -> String {
     match kind {
         Kind::SentencePiece => text.replace(super::SPACE_SIGN, " "),
-        Kind::ByteLevel | Kind::WordPiece | Kind::Unigram => text.to_owned(),
+        Kind::ByteLevel | Kind::WordPiece | Kind::Unigram | Kind::Pieces => text.to_owned(),
     }
 }
 
@@ -194,6 +199,7 @@ fn kind(config: &TokenizerConfig, index: &TextIndex) -> Kind {
         Some(TokenizerKind::SentencePieceBpe) => Kind::SentencePiece,
         Some(TokenizerKind::WordPiece) => Kind::WordPiece,
         Some(TokenizerKind::Unigram) => Kind::Unigram,
+        Some(TokenizerKind::SentencePiece) => Kind::Pieces,
         Some(TokenizerKind::Bpe) | None => {
             let byte_tokens = index.find("▁").is_some() && index.find(&byte_token(b'\n')).is_some();
             match config.byte_fallback.unwrap_or(byte_tokens) {
@@ -213,7 +219,7 @@ fn pre_tokenizer(kind: Kind, config: &TokenizerConfig) -> Result<PreTokenizer, T
     }
 }
 
-fn byte_token(byte: u8) -> String {
+pub(super) fn byte_token(byte: u8) -> String {
     format!("<0x{byte:02X}>")
 }
 
@@ -222,8 +228,10 @@ fn byte_ids(kind: Kind, config: &TokenizerConfig, index: &TextIndex) -> [Option<
         let byte = byte as u8;
         match (kind, config.byte_fallback) {
             (Kind::ByteLevel, _) => index.find(alphabet::char_of(byte).encode_utf8(&mut [0; 4])),
-            (Kind::SentencePiece, None | Some(true)) | (Kind::Unigram, Some(true)) => index.find(&byte_token(byte)),
-            (Kind::SentencePiece | Kind::Unigram | Kind::WordPiece, _) => None,
+            (Kind::SentencePiece, None | Some(true)) | (Kind::Unigram | Kind::Pieces, Some(true)) => {
+                index.find(&byte_token(byte))
+            }
+            (Kind::SentencePiece | Kind::Unigram | Kind::WordPiece | Kind::Pieces, _) => None,
         }
     })
 }

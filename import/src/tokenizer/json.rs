@@ -11,16 +11,17 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tallow_format::vocab::{AddedToken, Vocab};
 
-use super::{MAX_TOKEN_ID, TokenizerText, vocab_txt};
+use super::{MAX_TOKEN_ID, TokenizerText, native, vocab_txt};
 use crate::config::Ids;
 use crate::error::{ImportError, Result, clip};
 use crate::json;
+pub(super) use pieces::{MOST_SCORE, scaled_scores};
 use template::Template;
 
 /// How deep lists of components may nest.
 const MAX_DEPTH: usize = 8;
 /// What `tokenizer_config.json` says where a text may be of any length, or more.
-const NO_LIMIT: u64 = 1 << 24;
+pub(super) const NO_LIMIT: u64 = 1 << 24;
 
 /// Keys of `[tokenizer]` with their values.
 type Settings = Vec<(String, Value)>;
@@ -37,6 +38,13 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     if words.is_file() {
         let value = vocab_txt::as_json(&words, config.as_ref())?;
         return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
+    }
+    let has = |name: &str| folder.join(name).is_file();
+    if has("source.spm") && has("vocab.json") {
+        return native::marian(folder).map(Some);
+    }
+    if has("sentencepiece.bpe.model") && has("vocab.json") {
+        return native::m2m_100(folder).map(Some);
     }
     let others = ["tokenizer.model", "vocab.json", "spiece.model", "spm.model", "tekken.json"];
     match others.iter().find(|f| folder.join(f).is_file()) {
@@ -245,7 +253,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Puts a text in its place and gives back what stood there.
-fn put(tokens: &mut Vec<Option<String>>, id: u32, text: &str) -> Option<String> {
+pub(super) fn put(tokens: &mut Vec<Option<String>>, id: u32, text: &str) -> Option<String> {
     let at = id as usize;
     if tokens.len() <= at {
         tokens.resize(at + 1, None);

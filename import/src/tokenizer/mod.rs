@@ -3,7 +3,11 @@
 pub mod gguf;
 pub mod json;
 mod merges;
+mod native;
 mod pre;
+mod specials;
+mod spm;
+mod vocab_json;
 mod vocab_txt;
 
 use serde_json::Value;
