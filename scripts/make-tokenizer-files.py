@@ -104,7 +104,7 @@ def marian_bpe(folder):
 
 def m2m_100(folder, kind="unigram", listed=True, **options):
     """A vocabulary of its own order, and a token for each of 100 languages behind it."""
-    model = train(260, base.SENTENCES, kind, **options)
+    model = train(options.pop("size", 260), base.SENTENCES, kind, **options)
     pieces = [p.piece for p in model.pieces if p.type == 1]
     random.Random(3).shuffle(pieces)
     tokens = ["<s>", "<pad>", "</s>", "<unk>"] + pieces[:-9] + ["Ж", "x" * 4]
@@ -124,7 +124,80 @@ def m2m_100_bpe(folder):
     return m2m_100(folder, "bpe", remove_extra_whitespaces=False)
 
 
+def alone(name, tokenizer, config=None, special=None, model_type=None, **options):
+    """A case of a SentencePiece model under this name and nothing else but settings."""
+    def made(folder):
+        save(train(**{"size": 260, "sentences": base.SENTENCES, **options}), folder / name)
+        if config is not None:
+            dump(config, folder / "tokenizer_config.json")
+        if special is not None:
+            dump(special, folder / "special_tokens_map.json")
+        if model_type is not None:
+            dump({"model_type": model_type}, folder / "config.json")
+            return transformers.AutoTokenizer.from_pretrained(folder)
+        return getattr(transformers, tokenizer).from_pretrained(folder)
+    return made
+
+
+def merged(tokenizer, special, config, later=None, end="", **files):
+    """A case of `vocab.json` with `merges.txt`: byte-level merges, with special tokens first."""
+    def made(folder):
+        trained = base.Tokenizer(base.models.BPE(end_of_word_suffix=end) if end else base.models.BPE())
+        trained.pre_tokenizer = base.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        alphabet = base.pre_tokenizers.ByteLevel.alphabet()
+        ends = [c + end for c in sorted(alphabet)] if end else []
+        trained.train_from_iterator(base.SENTENCES, base.trainers.BpeTrainer(
+            vocab_size=480 + len(ends), special_tokens=special + ends, initial_alphabet=alphabet, show_progress=False,
+            **({"end_of_word_suffix": end} if end else {})))
+        trained.model.save(str(folder))
+        vocab = json.loads((folder / "vocab.json").read_text())
+        dump(dict(sorted(vocab.items(), key=lambda item: item[1])), folder / "vocab.json")
+        dump({**config, "tokenizer_class": tokenizer}, folder / "tokenizer_config.json")
+        if later:
+            dump({token: len(vocab) + n for n, token in enumerate(later)}, folder / "added_tokens.json")
+        for name, value in files.items():
+            dump(value, folder / f"{name}.json")
+        return getattr(transformers, tokenizer).from_pretrained(folder)
+    return made
+
+
+T5 = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+DEBERTA = dict(pad_id=0, bos_id=1, eos_id=2, unk_id=3, pad_piece="[PAD]", bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]")
+LLAMA = dict(kind="bpe", size=700, rules=False, byte_fallback=True, remove_extra_whitespaces=False)
+GEMMA = dict(LLAMA, add_dummy_prefix=False, pad_id=0, eos_id=1, bos_id=2, unk_id=3, bos_piece="<bos>", eos_piece="<eos>",
+             user_defined_symbols=["<mask>", "<start_of_turn>", "<end_of_turn>", "\n\n", "▁▁"])
+FLAGS = dict(lstrip=True, rstrip=False, normalized=True, single_word=False)
+
+WHISPER = ["<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>", "<|notimestamps|>"]
+
 CASES = {
+    "deberta-v2-spm": alone("spm.model", "DebertaV2Tokenizer", {"do_lower_case": True, "vocab_type": "spm"}, model_type="deberta-v2", **DEBERTA),
+    "gemma-spm": alone("tokenizer.model", "GemmaTokenizer", {"add_bos_token": True, "tokenizer_class": "GemmaTokenizer"}, **GEMMA),
+    "llama-legacy-spm": alone(
+        "tokenizer.model", "LlamaTokenizer", {"add_bos_token": True, "add_eos_token": True, "legacy": True, "tokenizer_class": "LlamaTokenizer"},
+        {"pad_token": "<pad>"}, user_defined_symbols=["apples", "<tag>"], control_symbols=["<ctl>"], **LLAMA),
+    "llama-spm": alone("tokenizer.model", "LlamaTokenizer", {"add_bos_token": True, "legacy": False, "tokenizer_class": "LlamaTokenizer"}, **LLAMA),
+    "mbart-spm": alone("sentencepiece.bpe.model", "MBartTokenizer", {"tokenizer_class": "MBartTokenizer"}),
+    "mbart50-spm": alone("sentencepiece.bpe.model", "MBart50Tokenizer", {"tokenizer_class": "MBart50Tokenizer", "src_lang": "ro_RO"}),
+    "mistral-spm": alone(
+        "tokenizer.model", None, {"add_bos_token": True, "legacy": True, "tokenizer_class": "LlamaTokenizer"}, model_type="mistral", **LLAMA),
+    "t5-spm": alone("spiece.model", "T5Tokenizer", {"extra_ids": 100, "tokenizer_class": "T5Tokenizer"}, **T5),
+    "xlm-roberta-spm": alone(
+        "sentencepiece.bpe.model", "XLMRobertaTokenizer",
+        {"tokenizer_class": "XLMRobertaTokenizer", "mask_token": {"__type": "AddedToken", "content": "<mask>", **FLAGS}, "model_max_length": 512}),
+    "bart-merges": merged("BartTokenizer", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], {"add_prefix_space": True, "model_max_length": 1024}),
+    "clip-merges": merged("CLIPTokenizer", ["<|startoftext|>", "<|endoftext|>"], {"model_max_length": 77}, end="</w>"),
+    "gpt2-merges": merged("GPT2Tokenizer", ["<|endoftext|>"], {"model_max_length": 1024}, later=["<|new|>", "apples"]),
+    "gpt_neox-merges": merged("GPTNeoXTokenizer", ["<|endoftext|>", "<|padding|>"], {"add_bos_token": True}),
+    "qwen2-merges": merged(
+        "Qwen2Tokenizer", [], {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "bos_token": None, "added_tokens_decoder": {
+            str(n): {"content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": n < 483}
+            for n, token in enumerate(["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool>"], 480)}}),
+    "roberta-merges": merged(
+        "RobertaTokenizer", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], {"model_max_length": 512},
+        special_tokens_map={"mask_token": {"content": "<mask>", **FLAGS}, "cls_token": "<s>"}),
+    "whisper-merges": merged(
+        "WhisperTokenizer", ["<|endoftext|>"], {"language": None, "task": None, "additional_special_tokens": WHISPER}, later=WHISPER),
     "marian": marian,
     "marian-bpe": marian_bpe,
     "m2m_100": m2m_100,
@@ -136,7 +209,8 @@ def expected(tokenizer):
     ids = lambda *texts: tokenizer(*texts, truncation=False)["input_ids"]  # noqa: E731
     texts = [[text, ids(text)] for text in TEXTS]
     decoded = [tokenizer.decode(made, skip_special_tokens=True) for _, made in texts]
-    made = {"texts": texts, "pairs": [[a, b, ids(a, b)] for a, b in base.PAIRS], "decoded": decoded}
+    made = {"texts": texts, "pairs": [[a, b, ids(a, b)] for a, b in base.PAIRS if b],  # an empty second text is none for the library
+             "decoded": decoded}
     if isinstance(tokenizer, transformers.M2M100Tokenizer):
         made["languages"] = []
         for code in ["en", "ro", "zu", "af"]:

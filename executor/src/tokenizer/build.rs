@@ -2,6 +2,7 @@
 
 use super::added::{Matcher, Verbatim};
 use super::bpe::Merges;
+use super::languages::Languages;
 use super::normalize::Normalizer;
 use super::pieces::{Pieces, SUBWORD_PREFIX};
 use super::sentencepiece::SentencePiece;
@@ -114,6 +115,7 @@ impl Tokenizer {
         };
         let pair = config.pair_template.as_ref();
         let pair_template = pair.map(|entries| Template::new("pair_template", entries, 2, &token)).transpose()?;
+        let languages = Languages::new(config, &token)?;
         let word_end = config.word_end.as_ref().filter(|end| !end.is_empty() && kind == Kind::ByteLevel).map(|end| {
             let id = |byte: usize| index.find(&format!("{}{end}", alphabet::char_of(byte as u8)));
             WordEnd { text: end.clone(), byte_ids: Box::new(std::array::from_fn(id)) }
@@ -144,6 +146,7 @@ impl Tokenizer {
             mask,
             template,
             pair_template,
+            languages,
             prefix: prefix(kind, config)?,
             max_length: config.max_length,
             decoder: WordPieceDecoder::new(subword_prefix.to_owned(), config.cleanup.unwrap_or(false)),

@@ -13,6 +13,7 @@ mod bpe;
 mod build;
 mod charsmap;
 mod error;
+mod languages;
 mod normalize;
 mod pieces;
 mod prefixes;
@@ -24,6 +25,7 @@ mod text_index;
 
 pub use build::SpecialIds;
 pub use error::TokenizerError;
+pub use languages::Languages;
 
 use added::Matcher;
 use bpe::Merges;
@@ -91,6 +93,7 @@ pub struct Tokenizer {
     mask: Option<u32>,
     template: Template,
     pair_template: Option<Template>,
+    languages: Languages,
     prefix: Prefix,
     max_length: Option<usize>,
     /// Turns WordPiece's tokens into text.

@@ -3,10 +3,13 @@
 pub mod gguf;
 pub mod json;
 mod merges;
+mod merges_txt;
 mod native;
+mod pieces;
 mod pre;
 mod specials;
 mod spm;
+mod value;
 mod vocab_json;
 mod vocab_txt;
 

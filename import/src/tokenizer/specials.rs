@@ -108,6 +108,11 @@ impl Specials {
         })
     }
 
+    /// The folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A setting that says something.
     pub(super) fn setting(&self, key: &str) -> Option<&Value> {
         self.config.get(key).filter(|value| !value.is_null())
@@ -144,6 +149,12 @@ impl Specials {
         Ok(Some(listed.map_or(token, |listed| Token { special: true, ..listed.clone() })))
     }
 
+    /// The text of the special token under a name, empty where there is none; `usual` has those of the class.
+    pub(super) fn text_of(&self, name: &str, usual: &[(&str, &str)]) -> Result<String> {
+        let own = usual.iter().find(|(key, _)| *key == name).map(|(_, text)| *text);
+        Ok(self.named(name, own)?.map(|token| token.text).unwrap_or_default())
+    }
+
     /// Special tokens beside those with names.
     pub(super) fn extra(&self) -> Result<Vec<Token>> {
         let keys = ["extra_special_tokens", "additional_special_tokens"];
@@ -169,8 +180,8 @@ impl Specials {
     pub(super) fn all(&self, usual: &[(&str, &str)]) -> Result<Vec<Token>> {
         let mut tokens: Vec<Token> = Vec::new();
         for name in NAMES {
-            let text = usual.iter().find(|(key, _)| *key == name).map(|(_, text)| *text);
-            tokens.extend(self.named(name, text)?);
+            let own = usual.iter().find(|(key, _)| *key == name).map(|(_, text)| *text);
+            tokens.extend(self.named(name, own)?);
         }
         tokens.extend(self.extra()?);
         let mut kept: Vec<Token> = Vec::new();

@@ -15,7 +15,8 @@ struct Best {
     found: bool,
 }
 
-/// Cuts a text as SentencePiece does, in the same precision: sums are kept as `f32`, and of equal ones the first found stays.
+/// Cuts a text as SentencePiece does, in the same precision: sums are compared as `f64` and kept as `f32`, and of equal ones the
+/// first found stays.
 pub(super) fn cut<'a>(text: &'a str, table: &Table) -> Vec<Cut<'a>> {
     let mut best = vec![Best::default(); text.len() + 1];
     let unknown = table.scores.0 - UNKNOWN;
@@ -34,7 +35,7 @@ pub(super) fn cut<'a>(text: &'a str, table: &Table) -> Vec<Cut<'a>> {
                 PieceKind::Unused => return,
                 // So much that it is always taken.
                 PieceKind::User => f64::from(length as f32 * table.scores.1) - 0.1 + f64::from(before),
-                _ => f64::from(entry.score + before),
+                _ => f64::from(entry.score) + f64::from(before),
             };
             single |= length == c.len_utf8();
             offer(start + length, sum, true);
