@@ -161,6 +161,16 @@ def merged(tokenizer, special, config, later=None, end="", **files):
     return made
 
 
+def nllb(folder):
+    """Merges over words in `tokenizer.json`, with tokens of languages, of which one stands before a text."""
+    with tempfile.TemporaryDirectory() as other:
+        save(train(700, base.SENTENCES, "bpe"), Path(other) / "sentencepiece.bpe.model")
+        codes = ["eng_Latn", "ron_Latn", "zho_Hans", "zho_Hant"]
+        tokenizer = transformers.NllbTokenizer.from_pretrained(other, extra_special_tokens=codes)
+        tokenizer.save_pretrained(folder)
+    return transformers.NllbTokenizer.from_pretrained(folder)
+
+
 T5 = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
 DEBERTA = dict(pad_id=0, bos_id=1, eos_id=2, unk_id=3, pad_piece="[PAD]", bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]")
 LLAMA = dict(kind="bpe", size=700, rules=False, byte_fallback=True, remove_extra_whitespaces=False)
@@ -189,6 +199,7 @@ CASES = {
     "clip-merges": merged("CLIPTokenizer", ["<|startoftext|>", "<|endoftext|>"], {"model_max_length": 77}, end="</w>"),
     "gpt2-merges": merged("GPT2Tokenizer", ["<|endoftext|>"], {"model_max_length": 1024}, later=["<|new|>", "apples"]),
     "gpt_neox-merges": merged("GPTNeoXTokenizer", ["<|endoftext|>", "<|padding|>"], {"add_bos_token": True}),
+    "nllb": nllb,
     "qwen2-merges": merged(
         "Qwen2Tokenizer", [], {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "bos_token": None, "added_tokens_decoder": {
             str(n): {"content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": n < 483}

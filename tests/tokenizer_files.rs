@@ -13,7 +13,7 @@ use tallow::executor::stream::TextStream;
 use tallow::executor::tokenizer::{EncodeOptions, Tokenizer};
 use tallow::import::tokenizer::json::read;
 
-const CASES: [&str; 20] = [
+const CASES: [&str; 21] = [
     "bart-merges",
     "clip-merges",
     "deberta-v2-spm",
@@ -29,6 +29,7 @@ const CASES: [&str; 20] = [
     "mbart-spm",
     "mbart50-spm",
     "mistral-spm",
+    "nllb",
     "qwen2-merges",
     "roberta-merges",
     "t5-spm",
@@ -148,6 +149,7 @@ fn damaged_models_are_refused_with_the_place() {
         error
     };
     let with = |more: &[u8]| [sound(), more.to_vec()].concat();
+    let long = [&[0x0A, 0xD3, 0x0F, 0x0A, 0xD0, 0x0F][..], &[b'a'; 2000]].concat();
     assert!(read(folder_of(&[CLASS, ("sentencepiece.bpe.model", &sound())]).path()).is_ok());
     for (bytes, part) in [
         (with(&[0x0A, 0xFF, 0xFF, 0xFF, 0xFF, 0x07, 1]), "claims 2147483647 bytes, and its message has 1 left"),
@@ -164,6 +166,7 @@ fn damaged_models_are_refused_with_the_place() {
         (with(&piece(b"a", f32::NAN, 1)), "has the score NaN"),
         (with(&piece(b"a", 1e9, 1)), "has the score 1000000000"),
         (with(&piece(b"a", 0.0, 9)), "has the kind 9"),
+        (with(&long), "piece 4 has 2000 bytes; at most 1024 are read"),
         (with(&piece(b"a\xFFb", 0.0, 1)), "byte 65: the text of piece 4 is no UTF-8"),
         (with(&piece(b"<0x1>", 0.0, 6)), "`<0x1>` is no byte"),
         (with(&field(2, &[3 << 3, 3])), "a model of type `word` is not read"),

@@ -42,10 +42,12 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
         return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
     }
     let has = |name: &str| folder.join(name).is_file();
-    if has("source.spm") && has("vocab.json") {
+    let class = config.as_ref().and_then(|config| config.get("tokenizer_class")).and_then(Value::as_str);
+    let may_be = |name: &str| class.is_none_or(|class| class == name);
+    if has("source.spm") && has("vocab.json") && may_be("MarianTokenizer") {
         return native::marian(folder).map(Some);
     }
-    if has("sentencepiece.bpe.model") && has("vocab.json") {
+    if has("sentencepiece.bpe.model") && has("vocab.json") && may_be("M2M100Tokenizer") {
         return native::m2m_100(folder).map(Some);
     }
     if let Some(file) = spm_pieces::FILES.iter().find(|name| has(name)) {

@@ -1,6 +1,7 @@
 //! Tokenizers that keep a SentencePiece model beside a vocabulary of their own: marian and m2m_100. The library has them in
 //! Python alone, by way of SentencePiece itself, and so are they taken over: pieces with scores, and tokens with ids.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -76,6 +77,10 @@ pub(super) fn m2m_100(folder: &Path) -> Result<TokenizerText> {
     made.finish(&spm)
 }
 
+fn id_of((id, text): (usize, &Option<String>)) -> Option<(String, usize)> {
+    Some((text.clone()?, id))
+}
+
 /// A tokenizer in the making.
 struct Native<'a> {
     folder: &'a Path,
@@ -109,13 +114,12 @@ impl<'a> Native<'a> {
         }
         // What the vocabulary lacks has ids behind all others.
         let mut behind = made.vocab.tokens.iter().flatten().count();
-        for token in specials.all(usual)? {
-            if made.vocab.added.iter().any(|other| other.text == token.text) {
-                continue;
-            }
-            let id = made.vocab.find(&token.text).map_or(behind, |id| id as usize);
+        let seen: HashSet<String> = made.vocab.added.iter().map(|token| token.text.clone()).collect();
+        let ids: HashMap<String, usize> = made.vocab.tokens.iter().enumerate().filter_map(id_of).collect();
+        for token in specials.all(usual)?.iter().filter(|token| !seen.contains(&token.text)) {
+            let id = ids.get(&token.text).copied().unwrap_or(behind);
             behind += usize::from(id == behind);
-            made.add(id, &token)?;
+            made.add(id, token)?;
         }
         Ok(made)
     }

@@ -1,6 +1,7 @@
 //! A SentencePiece model alone (`spiece.model`, `tokenizer.model`, `spm.model`, `sentencepiece.bpe.model`): said in the words
 //! of `tokenizer.json` as the library's class makes it of such a file, and read like that.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -116,10 +117,10 @@ impl Source {
     /// Verbatim tokens: pieces that are markup or whole words, then those of the folder and of the class.
     fn added(&self, vocab: &[(String, f32)], usual: &[(&str, &str)]) -> Result<Added> {
         let mut added = Added::new(vocab.iter().map(|(text, _)| text.as_str()).zip(0..));
-        let named = self.specials.all(usual)?;
+        let named: HashSet<String> = self.specials.all(usual)?.into_iter().map(|token| token.text).collect();
         for (text, _, kind) in &self.spm.pieces {
             if matches!(kind, PieceKind::Control | PieceKind::User) && added.id(text).is_some() {
-                let special = *kind == PieceKind::Control || named.iter().any(|token| token.text == *text);
+                let special = *kind == PieceKind::Control || named.contains(text);
                 added.add(&Token { special, ..Token::special(text) });
             }
         }

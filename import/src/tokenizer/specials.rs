@@ -1,7 +1,7 @@
 //! Special and added tokens as the files of a folder say them, beside the vocabulary: `tokenizer_config.json`, and where that
 //! lists no tokens by id `special_tokens_map.json` and `added_tokens.json` of older folders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -72,7 +72,7 @@ impl Specials {
             return Ok(specials);
         }
         specials.config.extend(object("special_tokens_map.json")?.unwrap_or_default());
-        let known: Vec<String> = specials.all(&[])?.into_iter().map(|token| token.text).collect();
+        let known: HashSet<String> = specials.all(&[])?.into_iter().map(|token| token.text).collect();
         for (text, id) in object("added_tokens.json")?.unwrap_or_default() {
             let id = specials.id(id.as_u64(), "added_tokens.json", &id)?;
             let special = known.contains(&text);
@@ -167,10 +167,7 @@ impl Specials {
                 _ => return Err(self.broken(key, "it is no list of tokens")),
             };
             for value in values {
-                let token = self.token(key, value, true)?;
-                if !tokens.iter().any(|other| other.text == token.text) {
-                    tokens.push(token);
-                }
+                tokens.push(self.token(key, value, true)?);
             }
         }
         Ok(tokens)
@@ -184,13 +181,9 @@ impl Specials {
             tokens.extend(self.named(name, own)?);
         }
         tokens.extend(self.extra()?);
-        let mut kept: Vec<Token> = Vec::new();
-        for token in tokens {
-            if !kept.iter().any(|other| other.text == token.text) {
-                kept.push(token);
-            }
-        }
-        Ok(kept)
+        let mut seen = HashSet::new();
+        tokens.retain(|token| seen.insert(token.text.clone()));
+        Ok(tokens)
     }
 
     /// What `tokenizer_config.json` says, with the names of special tokens that a class has by itself.

@@ -1,6 +1,6 @@
 //! Parts of a `tokenizer.json` value that is made of other files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -58,6 +58,7 @@ pub(super) fn pieces_decoder(strip: bool) -> Value {
 pub(super) struct Added {
     ids: HashMap<String, u64>,
     next: u64,
+    seen: HashSet<String>,
     entries: Vec<Value>,
 }
 
@@ -67,7 +68,7 @@ impl Added {
         let ids: HashMap<String, u64> = vocab.map(|(text, id)| (text.to_owned(), id)).collect();
         // A hole is filled by no token.
         let next = ids.values().max().map_or(0, |id| id + 1);
-        Self { ids, next, entries: Vec::new() }
+        Self { ids, next, seen: HashSet::new(), entries: Vec::new() }
     }
 
     /// The id of a token.
@@ -77,7 +78,7 @@ impl Added {
 
     /// Adds a token once.
     pub(super) fn add(&mut self, token: &Token) {
-        if token.text.is_empty() || self.entries.iter().any(|entry| entry["content"] == token.text.as_str()) {
+        if token.text.is_empty() || !self.seen.insert(token.text.clone()) {
             return;
         }
         let id = self.id(&token.text).unwrap_or(self.next);

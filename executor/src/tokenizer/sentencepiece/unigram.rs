@@ -15,17 +15,16 @@ struct Best {
     found: bool,
 }
 
-/// Cuts a text as SentencePiece does, in the same precision: sums are compared as `f64` and kept as `f32`, and of equal ones the
-/// first found stays.
+/// Cuts a text as SentencePiece does, in the same precision: sums are `f32`, and of equal ones the first found stays.
 pub(super) fn cut<'a>(text: &'a str, table: &Table) -> Vec<Cut<'a>> {
     let mut best = vec![Best::default(); text.len() + 1];
     let unknown = table.scores.0 - UNKNOWN;
     for (start, c) in text.char_indices() {
         let before = best[start].score;
-        let mut offer = |end: usize, sum: f64, known: bool| {
+        let mut offer = |end: usize, sum: f32, known: bool| {
             let target = &mut best[end];
-            if !target.found || sum > f64::from(target.score) {
-                *target = Best { score: sum as f32, start, known, found: true };
+            if !target.found || sum > target.score {
+                *target = Best { score: sum, start, known, found: true };
             }
         };
         let mut single = false;
@@ -34,14 +33,14 @@ pub(super) fn cut<'a>(text: &'a str, table: &Table) -> Vec<Cut<'a>> {
             let sum = match entry.kind {
                 PieceKind::Unused => return,
                 // So much that it is always taken.
-                PieceKind::User => f64::from(length as f32 * table.scores.1) - 0.1 + f64::from(before),
-                _ => f64::from(entry.score) + f64::from(before),
+                PieceKind::User => (f64::from(length as f32 * table.scores.1) - 0.1) as f32 + before,
+                _ => entry.score + before,
             };
             single |= length == c.len_utf8();
             offer(start + length, sum, true);
         });
         if !single {
-            offer(start + c.len_utf8(), f64::from(unknown + before), false);
+            offer(start + c.len_utf8(), unknown + before, false);
         }
     }
     let mut cuts = Vec::new();

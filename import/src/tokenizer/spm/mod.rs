@@ -16,7 +16,9 @@ use super::json::MOST_SCORE;
 use crate::error::{ImportError, Result, clip};
 
 /// The largest file that is read: one of 256,000 pieces has 5 MB.
-const MAX_FILE: u64 = 256 << 20;
+const MAX_FILE: u64 = 64 << 20;
+/// The longest piece in bytes: all its splits are looked up.
+const MAX_PIECE: usize = 1024;
 
 /// A SentencePiece model.
 #[derive(Debug)]
@@ -127,6 +129,9 @@ fn piece(message: Message<'_>, at: usize) -> Result<(String, f32, PieceKind)> {
     })?;
     if text.is_empty() {
         return Err(message.broken(0, format!("piece {at} has no text")));
+    }
+    if text.len() > MAX_PIECE {
+        return Err(message.broken(0, format!("piece {at} has {} bytes; at most {MAX_PIECE} are read", text.len())));
     }
     if !(f64::from(score).abs() < MOST_SCORE) {
         return Err(message.broken(0, format!("piece {at} has the score {score}; scores lie between ±{MOST_SCORE}")));
