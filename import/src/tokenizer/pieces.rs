@@ -89,6 +89,8 @@ pub(super) fn read(folder: &Path, name: &str, model_type: &str) -> Result<Tokeni
     hugging_face::read_value(&path, &value, &source.specials.config(usual))
 }
 
+/// Pieces with their scores, by their ids.
+type Scored = Vec<(String, f32)>;
 /// The special tokens of a class, and the value that it makes.
 type Made = Result<(Value, &'static [(&'static str, &'static str)])>;
 
@@ -100,7 +102,7 @@ struct Source {
 
 impl Source {
     /// Pieces with their scores.
-    fn pieces(&self) -> Vec<(String, f32)> {
+    fn pieces(&self) -> Scored {
         self.spm.pieces.iter().map(|(text, score, _)| (text.clone(), *score)).collect()
     }
 
@@ -211,7 +213,7 @@ fn t5(source: &mut Source) -> Made {
 }
 
 /// Fairseq's vocabulary: four special tokens for the three of the file, then languages and the mask.
-fn fairseq(source: &Source, languages: &[&str]) -> Result<Vec<(String, f32)>> {
+fn fairseq(source: &Source, languages: &[&str]) -> Result<Scored> {
     let mut vocab = Vec::new();
     for name in ["bos_token", "pad_token", "eos_token", "unk_token"] {
         vocab.push((source.text(name, &FAIRSEQ)?, 0.0));
@@ -238,7 +240,7 @@ fn xlm_roberta(source: &mut Source) -> Made {
 fn mbart(source: &mut Source) -> Made {
     source.check(false, "MBartTokenizer")?;
     let codes: Vec<&str> = MBART.split(' ').collect();
-    let (vocab, added, language, end) = with_languages(source, &codes)?;
+    let Multilingual { vocab, added, language, end } = with_languages(source, &codes)?;
     let (language, end) = ((language.as_str(), 0), (end.as_str(), 0));
     let around = source.around(&added, &[("$A", 0), end, language], &[("$A", 0), ("$B", 0), end, language])?;
     Ok((source.unigram(&vocab, 3, added, Value::Null, metaspace(true, "always", true), around), &FAIRSEQ))
@@ -248,7 +250,7 @@ fn mbart(source: &mut Source) -> Made {
 fn mbart_50(source: &mut Source) -> Made {
     source.check(false, "MBart50Tokenizer")?;
     let codes: Vec<&str> = MBART.split(' ').chain(MBART_50.split(' ')).collect();
-    let (vocab, added, language, end) = with_languages(source, &codes)?;
+    let Multilingual { vocab, added, language, end } = with_languages(source, &codes)?;
     let (language, end) = ((language.as_str(), 0), (end.as_str(), 0));
     let around = source.around(&added, &[language, ("$A", 0), end], &[language, ("$A", 0), ("$B", 0), end])?;
     let single = json!({ "type": "Replace", "pattern": { "Regex": " {2,}" }, "content": " " });
@@ -256,8 +258,17 @@ fn mbart_50(source: &mut Source) -> Made {
     Ok((source.unigram(&vocab, 3, added, normalizer, metaspace(false, "always", true), around), &FAIRSEQ))
 }
 
-/// A vocabulary with languages, its verbatim tokens, the language of texts and the end.
-fn with_languages(source: &Source, codes: &[&str]) -> Result<(Vec<(String, f32)>, Added, String, String)> {
+/// What models of several languages have.
+struct Multilingual {
+    vocab: Scored,
+    added: Added,
+    /// The token of the language that texts are in.
+    language: String,
+    end: String,
+}
+
+/// The vocabulary of fairseq with these languages.
+fn with_languages(source: &Source, codes: &[&str]) -> Result<Multilingual> {
     let vocab = fairseq(source, codes)?;
     let mask = source.specials.named("mask_token", Some("<mask>"))?;
     let mut added = Added::new(vocab.iter().map(|(text, _)| text.as_str()).zip(0..));
@@ -273,7 +284,7 @@ fn with_languages(source: &Source, codes: &[&str]) -> Result<(Vec<(String, f32)>
     added.add_all(&source.specials, &FAIRSEQ)?;
     let language = source.specials.text("src_lang").unwrap_or("en_XX").to_owned();
     let end = source.text("eos_token", &FAIRSEQ)?;
-    Ok((vocab, added, language, end))
+    Ok(Multilingual { vocab, added, language, end })
 }
 
 fn deberta_v2(source: &mut Source) -> Made {

@@ -133,7 +133,7 @@ fn piece(message: Message<'_>, at: usize) -> Result<(String, f32, PieceKind)> {
     if text.len() > MAX_PIECE {
         return Err(message.broken(0, format!("piece {at} has {} bytes; at most {MAX_PIECE} are read", text.len())));
     }
-    if !(f64::from(score).abs() < MOST_SCORE) {
+    if score.is_nan() || f64::from(score).abs() >= MOST_SCORE {
         return Err(message.broken(0, format!("piece {at} has the score {score}; scores lie between ±{MOST_SCORE}")));
     }
     Ok((text.to_owned(), score, kind))
