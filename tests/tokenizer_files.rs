@@ -110,6 +110,24 @@ fn ids_decode_to_the_text_of_the_reference() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
+#[test]
+fn languages_are_those_of_the_files() {
+    for (case, count, source) in [
+        ("m2m_100", 100, None),
+        ("marian", 0, None),
+        ("mbart-spm", 25, Some("en_XX")),
+        ("mbart50-spm", 52, Some("ro_RO")),
+        ("nllb", 4, Some("eng_Latn")),
+        ("t5-spm", 0, None),
+    ] {
+        let tokenizer = ours(case);
+        let languages = tokenizer.languages();
+        assert_eq!(languages.tokens.len(), count, "{case}");
+        assert_eq!(languages.source.and_then(|id| tokenizer.token_text(id)), source, "{case}");
+        assert_eq!((languages.target, tokenizer.adds_bos()), (None, false), "{case}");
+    }
+}
+
 /// A folder with these files.
 fn folder_of(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let made = tempfile::tempdir().unwrap();

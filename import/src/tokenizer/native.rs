@@ -223,6 +223,11 @@ impl<'a> Native<'a> {
         if let Some(end) = id("eos_token") {
             ids.add_eos(end);
         }
-        Ok(TokenizerText { vocab: self.vocab, settings: self.settings, ids, warnings: Vec::new() })
+        let mut warnings = Vec::new();
+        if self.specials.flag("clean_up_tokenization_spaces", false)? {
+            let what = "`clean_up_tokenization_spaces` has no effect: spaces before punctuation stay in decoded text.";
+            warnings.push(what.to_owned());
+        }
+        Ok(TokenizerText { vocab: self.vocab, settings: self.settings, ids, warnings })
     }
 }

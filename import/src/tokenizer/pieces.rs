@@ -73,7 +73,7 @@ pub(super) fn read(folder: &Path, name: &str, model_type: &str) -> Result<Tokeni
     let named = class_of(&specials, model_type, &TYPES, name)?;
     let class = if GENERIC_TYPES.contains(&model_type) { GENERIC } else { named.as_str() };
     let make = match class {
-        "T5Tokenizer" => t5,
+        "T5Tokenizer" | "MT5Tokenizer" => t5,
         "XLMRobertaTokenizer" => xlm_roberta,
         "MBartTokenizer" => mbart,
         "MBart50Tokenizer" => mbart_50,
