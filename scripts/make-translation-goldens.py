@@ -68,6 +68,7 @@ CASES = {
     "m2m_100": ("m2m_100", files.m2m_100, False),
     "mbart": ("mbart", mbart, False),
     "mbart-start": ("mbart", mbart, True),
+    "mbart50": ("mbart", mbart50, False),
 }
 
 

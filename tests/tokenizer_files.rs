@@ -260,6 +260,13 @@ fn other_broken_files_are_refused_with_the_place() {
     // Special tokens that the vocabulary lacks have ids behind it, as in the reference.
     let files: [(&str, &[u8]); 2] = [("source.spm", &spm), ("vocab.json", br#"{"a": 0, "<unk>": 1}"#)];
     assert_eq!(read(folder_of(&files).path()).unwrap().unwrap().vocab.find("<pad>"), Some(3));
+    let m2m = |config: &[u8]| {
+        let vocab: &[u8] = br#"{"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}"#;
+        let class = ("sentencepiece.bpe.model", &spm[..]);
+        refused(&[class, ("vocab.json", vocab), ("tokenizer_config.json", config)])
+    };
+    assert!(m2m(b"{\"src_lang\": \"tlh\"}").contains("`src_lang`: the model knows no language `tlh`"));
+    assert!(m2m(b"{\"language_codes\": \"all\"}").contains("`all` is not known; known are m2m100 and wmt21"));
     // A hole is an id without a token.
     let files: [(&str, &[u8]); 2] = [("source.spm", &spm), ("vocab.json", br#"{"</s>": 0, "<unk>": 1, "<pad>": 7}"#)];
     assert_eq!(read(folder_of(&files).path()).unwrap().unwrap().vocab.gaps(), 5);

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use std::path::Path;
 use tallow::{BeamOptions, Engine, GenerateOptions, Model};
 
-const CASES: [&str; 4] = ["m2m_100", "marian", "mbart", "mbart-start"];
+const CASES: [&str; 5] = ["m2m_100", "marian", "mbart", "mbart-start", "mbart50"];
 
 fn model(case: &str, into: &Path, engine: Engine) -> Model {
     open(&import(&folder("tests/translation").join(case), into, "u32"), engine, 1, 512)
@@ -77,6 +77,50 @@ fn languages_have_several_names() {
         assert_ne!(written("zh"), first);
         std::fs::remove_file(temporary.path().join("model.model")).unwrap();
     }
+}
+
+/// A copy of the folder of a case, with one of its files changed.
+fn changed(case: &str, into: &Path, file: &str, change: impl Fn(&mut Json)) -> Model {
+    let copy = into.join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(folder("tests/translation").join(case)).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let mut value: Json = serde_json::from_str(&std::fs::read_to_string(copy.join(file)).unwrap()).unwrap();
+    change(&mut value);
+    std::fs::write(copy.join(file), value.to_string()).unwrap();
+    open(&import(&copy, into, "u32"), Engine::Cpu, 1, 512)
+}
+
+#[test]
+fn languages_that_the_files_choose_need_not_be_given() {
+    let ids = |model: &Model, how: &GenerateOptions| -> Vec<u32> {
+        let mut session = model.session().unwrap();
+        let mut generation = session.generate_with("The dog", how).unwrap();
+        generation.by_ref().for_each(|piece| drop(piece.unwrap()));
+        generation.ids().to_vec()
+    };
+    let temporary = tempfile::tempdir().unwrap();
+    let plain = model("m2m_100", temporary.path(), Engine::Cpu);
+    let chosen = |source: &str, target: &str| ids(&plain, &options(Some(source), Some(target)));
+    let (first, other) = (chosen("de", "ro"), chosen("de", "zh"));
+    assert_ne!(first, other);
+    let second = tempfile::tempdir().unwrap();
+    let model = changed("m2m_100", second.path(), "tokenizer_config.json", |config| {
+        config["src_lang"] = "de".into();
+        config["tgt_lang"] = "ro".into();
+    });
+    assert_eq!(ids(&model, &options(None, None)), first);
+    assert_eq!(ids(&model, &options(None, Some("zh"))), other, "a caller's choice counts for more");
+    // A forced token that is a language says which one to write, too.
+    let third = tempfile::tempdir().unwrap();
+    let forced = first[0];
+    let model = changed("m2m_100", third.path(), "generation_config.json", |config| {
+        config["forced_bos_token_id"] = forced.into();
+    });
+    assert_eq!(ids(&model, &options(Some("de"), None)), first);
+    assert_eq!(ids(&model, &options(Some("de"), Some("zh"))), other);
 }
 
 #[test]
