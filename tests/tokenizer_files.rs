@@ -298,5 +298,6 @@ fn other_broken_files_are_refused_with_the_place() {
         refused(&[("spiece.model", &spm), config]).contains("class `AlbertTokenizer` is not read from `spiece.model`")
     );
     assert!(refused(&[("tekken.json", b"{}")]).contains("there is a `tekken.json` and no `tokenizer.json`"));
+    assert!(refused(&[("source.spm", &spm)]).contains("there is a `source.spm` and no `tokenizer.json`"));
     assert!(refused(&[("vocab.json", b"{}")]).contains("there is a `vocab.json` and no `tokenizer.json`"));
 }

@@ -42,12 +42,11 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
         return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
     }
     let has = |name: &str| folder.join(name).is_file();
-    let class = config.as_ref().and_then(|config| config.get("tokenizer_class")).and_then(Value::as_str);
-    let may_be = |name: &str| class.is_none_or(|class| class == name);
-    if has("source.spm") && has("vocab.json") && may_be("MarianTokenizer") {
+    if has("source.spm") && has("vocab.json") {
         return native::marian(folder).map(Some);
     }
-    if has("sentencepiece.bpe.model") && has("vocab.json") && may_be("M2M100Tokenizer") {
+    let class = config.as_ref().and_then(|config| config.get("tokenizer_class")).and_then(Value::as_str);
+    if has("sentencepiece.bpe.model") && has("vocab.json") && !class.is_some_and(spm_pieces::reads) {
         return native::m2m_100(folder).map(Some);
     }
     if let Some(file) = spm_pieces::FILES.iter().find(|name| has(name)) {
@@ -56,7 +55,7 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     if has("vocab.json") && has("merges.txt") {
         return merges_txt::read(folder, &model_type(folder)?).map(Some);
     }
-    let others = ["vocab.json", "tekken.json", "tiktoken.model"];
+    let others = ["source.spm", "vocab.json", "tekken.json", "tiktoken.model"];
     match others.iter().find(|name| has(name)) {
         None => Ok(None),
         Some(other) => Err(ImportError::unsupported(

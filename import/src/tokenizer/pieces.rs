@@ -67,6 +67,12 @@ const GEMMA: [(&str, &str); 5] = [
     ("mask_token", "<mask>"),
 ];
 
+/// Whether a class reads such a file alone.
+pub(super) fn reads(class: &str) -> bool {
+    let class = class.strip_suffix("Fast").unwrap_or(class);
+    class != GENERIC && (class == "MBart50Tokenizer" || TYPES.iter().any(|(name, _)| *name == class))
+}
+
 /// The tokenizer of a folder that has the file `name`.
 pub(super) fn read(folder: &Path, name: &str, model_type: &str) -> Result<TokenizerText> {
     let specials = Specials::read(folder)?;
