@@ -5,7 +5,7 @@
 //! join them, and a character without a token becomes its bytes' tokens `<0x00>`…`<0xFF>`. Results agree with the `tokenizers`
 //! library of Hugging Face, against which this is tested; its own tables take some seven times as long to build for a
 //! vocabulary of 262,144 tokens and half a million merges. *WordPiece* and *Unigram* are that library's, over words that it
-//! cuts; [`sentencepiece`] cuts as the library of that name. Added tokens are matched verbatim before all of them.
+//! cuts. *SentencePiece* is what the library of that name does. Added tokens are matched verbatim before all of them.
 
 mod added;
 mod alphabet;
