@@ -2,9 +2,8 @@
 
 use crate::generation::{ends, limit};
 use crate::session::read;
-use crate::{Error, GenerateOptions, Result, Rows, Session};
+use crate::{Error, GenerateOptions, Result, Rows, Session, languages};
 use tallow_executor::sampling::penalize;
-use tallow_frontends::program::module::Start;
 pub use tallow_frontends::program::rules::{BeamOptions, EarlyStopping};
 use tallow_frontends::program::rules::{MOST_BEAMS, Unfinished};
 
@@ -135,7 +134,7 @@ impl Session {
                 "a beam search needs 1 to {MOST_BEAMS} beams and a token to begin with; there are {found}"
             )));
         }
-        let driver = self.model().driver().cloned();
+        let driver = languages::driver(self.model(), options)?;
         let ends = ends(self.model());
         let sampling = options.sampling.map_or_else(|| self.model().sampling(0), Ok)?;
         let penalty = sampling.repetition_penalty;
@@ -184,13 +183,9 @@ impl Session {
         beams: BeamOptions,
         options: &GenerateOptions,
     ) -> Result<(String, Vec<u32>)> {
-        let start = match self.model().driver().map(|d| d.start.clone()) {
-            Some(Start::Ids(ids)) if self.model().reads_source() => {
-                let source = self.model().ids_input(prompt)?;
-                self.begin(&[source])?;
-                ids
-            }
-            _ => self.encode(prompt)?,
+        let start = match self.model().reads_source() {
+            true => self.read_source(prompt, options)?,
+            false => self.encode(prompt)?,
         };
         let ids = self.beam_search(&start, beams, options)?.split_off(start.len());
         let tokenizer = self.model().tokenizer()?;

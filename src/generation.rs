@@ -1,7 +1,7 @@
 //! A generation: an iterator of pieces of text.
 
 use crate::session::read;
-use crate::{Error, GenerateOptions, Model, Result, Session, Tensor};
+use crate::{Error, GenerateOptions, Model, Result, Session, Tensor, languages};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tallow_executor::Rows;
@@ -85,7 +85,7 @@ impl<'a> Generation<'a> {
             return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
         }
         let tokenizer = session.model().tokenizer()?;
-        let driver = session.model().driver().cloned();
+        let driver = languages::driver(session.model(), options)?;
         let ends = ends(session.model());
         let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
         let start = Instant::now();
@@ -97,11 +97,16 @@ impl<'a> Generation<'a> {
             prefill: start.elapsed(),
             ..Statistics::default()
         };
+        // What is made of a source begins a text of its own.
+        let stream = match session.model().reads_source() {
+            true => TextStream::from_start(true),
+            false => TextStream::continuing(true),
+        };
         Ok(Generation {
             session,
             sampler: sampler.with_allowed(AllowedIds::of(&tokenizer)),
             tokenizer,
-            stream: TextStream::continuing(true),
+            stream,
             stops,
             logits: Some(logits),
             row: Vec::new(),

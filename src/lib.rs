@@ -23,6 +23,7 @@ pub mod compiled;
 pub mod error;
 pub mod generation;
 pub mod graph_file;
+mod languages;
 pub mod library;
 pub mod model;
 pub mod numeric;

@@ -353,9 +353,19 @@ impl Model {
 
     /// The ids of a text as an input of a graph.
     pub(crate) fn ids_input(&self, text: &str) -> Result<(String, Tensor)> {
+        self.source_input(text, None)
+    }
+
+    /// The ids of a text in the language of a token, as an input of a graph.
+    pub(crate) fn source_input(&self, text: &str, language: Option<u32>) -> Result<(String, Tensor)> {
         let fault = |source| Error::Tokenizer { file: self.inner.file.label(), source };
         let options = EncodeOptions { add_special: true, parse_special: true };
-        let ids = self.tokenizer()?.encode(text, options).map_err(fault)?;
+        let tokenizer = self.tokenizer()?;
+        let ids = match language {
+            Some(language) => tokenizer.encode_from(text, language),
+            None => tokenizer.encode(text, options),
+        };
+        let ids = ids.map_err(fault)?;
         let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
         let count = ids.len();
         Ok((INPUT_IDS.to_owned(), tensor(ids, count)?))

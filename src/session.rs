@@ -2,7 +2,7 @@
 
 use crate::compiled::{self, Answer};
 use crate::vision_language::{self, Looked};
-use crate::{Error, Generation, Model, Result};
+use crate::{Error, Generation, Model, Result, languages};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
 use tallow_executor::tokenizer::EncodeOptions;
@@ -23,6 +23,11 @@ pub struct GenerateOptions {
     pub raw: bool,
     /// Goes on past end tokens.
     pub ignore_end: bool,
+    /// The language of the text, for a model that reads one and writes another: its code with the model (`ro_RO`, `__ro__`),
+    /// a plain one (`ro`) or an English name; `None`: what the tokenizer says.
+    pub source_language: Option<String>,
+    /// The language to write, likewise.
+    pub target_language: Option<String>,
 }
 
 /// A conversation over a [`Model`]: what earlier calls saw is kept, and a new prompt that begins as
@@ -139,7 +144,7 @@ impl Session {
 
     /// The generation of a program from what it begins with.
     fn start(&mut self, prompt: Option<&str>, options: &GenerateOptions) -> Result<Generation<'_>> {
-        let start = self.model.driver().map_or(Start::Prompt, |d| d.start.clone());
+        let start = languages::driver(&self.model, options)?.map_or(Start::Prompt, |d| d.start);
         match (start, prompt) {
             (Start::Ids(ids), None) => self.continue_ids(&ids, options),
             (Start::Prompt, Some(prompt)) => self.generate_with(prompt, options),
@@ -176,6 +181,15 @@ impl Session {
         Ok(Answer::Value(compiled::json(&made, 0).map_err(fault)?))
     }
 
+    /// Reads the text that another is made of, and gives the ids with which that begins.
+    pub(crate) fn read_source(&mut self, text: &str, options: &GenerateOptions) -> Result<Vec<u32>> {
+        let language = languages::source(&self.model, options)?;
+        let start = languages::start(&self.model, options)?;
+        let source = self.model.source_input(text, language)?;
+        self.begin(&[source])?;
+        Ok(start)
+    }
+
     /// An error where inputs must be given first.
     fn check_begun(&self) -> Result<()> {
         match self.model.once() {
@@ -198,8 +212,8 @@ impl Session {
     pub fn generate_with(&mut self, prompt: &str, options: &GenerateOptions) -> Result<Generation<'_>> {
         self.model.takes_text()?;
         if self.model.reads_source() {
-            let source = self.model.ids_input(prompt)?;
-            return self.generate_from(&[source], None, options);
+            let start = self.read_source(prompt, options)?;
+            return self.continue_ids(&start, options);
         }
         self.check_begun()?;
         if let Some(Driver { start: Start::Ids(_), .. }) = self.model.driver() {

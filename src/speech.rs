@@ -1,12 +1,11 @@
 //! Speech to text: windows of a sound, one after another, as `transformers`' `WhisperForConditionalGeneration.generate`
 //! goes through them without sampling.
 
-mod languages;
 mod timestamps;
 
 use crate::audio::Sound;
 use crate::session::read;
-use crate::{Error, Model, Result, Session, Tensor};
+use crate::{Error, Model, Result, Session, Tensor, languages};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tallow_executor::sampling::{Sampler, SamplingParams};
@@ -414,18 +413,5 @@ fn language_id(speech: &Speech, language: &str) -> std::result::Result<u32, Stri
     if speech.languages.is_empty() {
         return Err(format!("no language can be chosen, as with `{language}`: its config names none (`lang_to_id`)"));
     }
-    let own = |token: &str| speech.languages.iter().find(|(t, _)| t == token).map(|(_, id)| *id);
-    let known = || {
-        let codes = speech.languages.iter().map(|(t, _)| t.trim_start_matches("<|").trim_end_matches("|>"));
-        codes.collect::<Vec<_>>().join(", ")
-    };
-    if let Some(id) = own(&language.to_lowercase()) {
-        return Ok(id);
-    }
-    let shown: String = language.chars().take(60).collect();
-    let Some(code) = languages::code(language) else {
-        let near = languages::near(language).map_or(String::new(), |name| format!(" (did you mean `{name}`?)"));
-        return Err(format!("there is no language `{shown}`{near}; it knows {}", known()));
-    };
-    own(&format!("<|{code}|>")).ok_or_else(|| format!("it does not know the language `{shown}`; it knows {}", known()))
+    languages::find(&speech.languages, language)
 }

@@ -6,12 +6,12 @@
 mod common;
 
 use common::folder;
+use common::tokenizers::{ids, of_model};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use tallow::executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
-use tallow::format::{Config, Vocab};
+use tallow::executor::tokenizer::{EncodeOptions, Tokenizer};
 use tallow::import::gguf::GgufFile;
 use tallow::import::tokenizer::TokenizerText;
 
@@ -40,27 +40,8 @@ fn tokenizer_of(folder: &Path) -> Tokenizer {
     of_model(&tallow::import::tokenizer::json::read(folder).unwrap().unwrap(), folder)
 }
 
-/// A tokenizer as a `.model` holds it: its tables are written as text and read again.
-fn of_model(read: &TokenizerText, source: &Path) -> Tokenizer {
-    let case = source.display();
-    assert!(read.warnings.is_empty(), "{case}: {:?}", read.warnings);
-    let mut text = "[tokenizer]\n".to_owned();
-    for (key, value) in &read.settings {
-        text += &format!("{key} = {value}\n");
-    }
-    let config = Config::parse(&text).unwrap();
-    let vocab = Vocab::parse(&read.vocab.to_text()).unwrap();
-    assert_eq!(vocab, read.vocab, "{case}");
-    let ids = SpecialIds { bos: read.ids.bos, eos: read.ids.eos.first().copied() };
-    Tokenizer::with_ids(&vocab, &config.tokenizer().unwrap(), ids).unwrap()
-}
-
 fn expected(case: &str) -> Json {
     serde_json::from_str(&std::fs::read_to_string(at(case).join("expected.json")).unwrap()).unwrap()
-}
-
-fn ids(value: &Json) -> Vec<u32> {
-    serde_json::from_value(value.clone()).unwrap()
 }
 
 fn entries<'a>(expected: &'a Json, key: &str) -> &'a Vec<Json> {

@@ -2,7 +2,7 @@
 //!
 //! Neither depends on how the input is cut: pieces joined are the decoded text, and a stop string is found wherever it begins.
 
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, is_space};
 use thiserror::Error;
 
 /// Turns ids, one after another, into pieces of text that are always valid UTF-8: bytes of a character that is not complete
@@ -12,12 +12,14 @@ pub struct TextStream {
     held: Vec<u8>,
     skip_special: bool,
     at_start: bool,
+    /// White space that is shown once more follows, of a tokenizer that trims its texts.
+    spaces: String,
 }
 
 impl TextStream {
     /// A stream over a text from its beginning: the pieces joined are [`Tokenizer::decode`] of all ids.
     pub fn from_start(skip_special: bool) -> Self {
-        Self { held: Vec::new(), skip_special, at_start: true }
+        Self { held: Vec::new(), skip_special, at_start: true, spaces: String::new() }
     }
 
     /// A stream over the continuation of a prompt: a space before its first word is part of it.
@@ -32,6 +34,11 @@ impl TextStream {
         }
         let bytes = tokenizer.token_bytes(id);
         let mut bytes = bytes.as_ref();
+        if tokenizer.trims() {
+            self.held.extend_from_slice(bytes);
+            let text = self.take_complete();
+            return self.trimmed(text);
+        }
         if self.at_start && !bytes.is_empty() {
             self.at_start = false;
             if tokenizer.decodes_leading_space() {
@@ -46,7 +53,25 @@ impl TextStream {
     pub fn finish(&mut self) -> String {
         let rest = String::from_utf8_lossy(&self.held).into_owned();
         self.held.clear();
-        rest
+        match rest.is_empty() {
+            true => rest,
+            false => std::mem::take(&mut self.spaces) + &rest,
+        }
+    }
+
+    /// The text without white space before the first word, and without that at its end, which may be the last.
+    fn trimmed(&mut self, mut text: String) -> String {
+        if self.at_start {
+            text = text.trim_start_matches(is_space).to_owned();
+        }
+        let end = text.trim_end_matches(is_space).len();
+        if end == 0 {
+            self.spaces.push_str(&text);
+            return String::new();
+        }
+        self.at_start = false;
+        let after = text.split_off(end);
+        std::mem::replace(&mut self.spaces, after) + &text
     }
 
     fn take_complete(&mut self) -> String {

@@ -48,7 +48,7 @@ fn vocab_of(file: &Json) -> Vocab {
         Json::String(pair) => pair.split_once(' ').unwrap(),
         pair => (pair[0].as_str().unwrap(), pair[1].as_str().unwrap()),
     });
-    Vocab { tokens, merges: merges.collect(), added, scores: None }
+    Vocab { tokens, merges: merges.collect(), added, ..Vocab::default() }
 }
 
 fn theirs(file: &Json) -> tokenizers::Tokenizer {

@@ -48,11 +48,14 @@ pub enum TokenizerKind {
     WordPiece,
     /// `unigram`: the likeliest split by scores.
     Unigram,
+    /// `sentencepiece`: what SentencePiece itself cuts text into, with ids that other files give the pieces.
+    SentencePiece,
 }
 
 impl TokenizerKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Bpe, Self::ByteLevelBpe, Self::SentencePieceBpe, Self::WordPiece, Self::Unigram];
+    pub const ALL: [Self; 6] =
+        [Self::Bpe, Self::ByteLevelBpe, Self::SentencePieceBpe, Self::WordPiece, Self::Unigram, Self::SentencePiece];
 
     /// The value of `type` in `[tokenizer]`.
     pub fn name(self) -> &'static str {
@@ -62,6 +65,7 @@ impl TokenizerKind {
             Self::SentencePieceBpe => "sentencepiece_bpe",
             Self::WordPiece => "wordpiece",
             Self::Unigram => "unigram",
+            Self::SentencePiece => "sentencepiece",
         }
     }
 
@@ -113,7 +117,7 @@ pub struct TokenizerConfig {
     pub max_word_chars: Option<usize>,
     /// For `wordpiece`: whether decoding takes the spaces before punctuation away.
     pub cleanup: Option<bool>,
-    /// For `unigram`: by what `[scores]` are divided.
+    /// For `unigram` and `sentencepiece`: by what scores are divided.
     pub score_scale: Option<u64>,
     /// What encoding makes of a text: texts of tokens, and `$A` for the text.
     pub template: Option<Vec<String>>,
@@ -121,6 +125,18 @@ pub struct TokenizerConfig {
     pub pair_template: Option<Vec<String>>,
     /// The most tokens of a text, those of the template included.
     pub max_length: Option<usize>,
+    /// For `sentencepiece`: `unigram` or `bpe`.
+    pub algorithm: Option<String>,
+    /// For `sentencepiece`: spaces at the ends and repeated ones go.
+    pub single_spaces: Option<bool>,
+    /// For `sentencepiece`: `>>xx<<` at the beginning of a text is one token.
+    pub leading_code: Option<bool>,
+    /// The tokens of languages, of which the one in the template gives way to that of the source.
+    pub languages: Option<Vec<String>>,
+    /// The language of texts unless a caller says another: one of `languages`.
+    pub source_language: Option<String>,
+    /// The language to write unless a caller says another: one of `languages`.
+    pub target_language: Option<String>,
 }
 
 impl Config {
@@ -301,6 +317,12 @@ impl Config {
             template: section.strings("template")?,
             pair_template: section.strings("pair_template")?,
             max_length: section.usize("max_length")?,
+            algorithm: text("algorithm")?,
+            single_spaces: section.bool("single_spaces")?,
+            leading_code: section.bool("leading_code")?,
+            languages: section.strings("languages")?,
+            source_language: text("source_language")?,
+            target_language: text("target_language")?,
         })
     }
 

@@ -42,7 +42,7 @@ pub use error::{ErrorKind, FormatError};
 pub use map::FileIdentity;
 pub use model::{GraphFormat, ModelFile, ProgramFormat, TensorView};
 pub use tensors::{TensorEntry, TensorIndex};
-pub use vocab::{AddedToken, Merges, Vocab};
+pub use vocab::{AddedToken, Merges, Piece, PieceKind, Vocab};
 pub use writer::{ModelParts, ModelWriter, TensorPlan};
 
 /// The version of the meanings of weight encodings that this crate reads and writes.

@@ -65,9 +65,17 @@ fn a_template_may_stand_in_the_tokenizer_config() {
 #[test]
 fn other_tokenizer_files_alone_are_refused() {
     let folder = folder_with(&[]);
+    std::fs::write(folder.path().join("tekken.json"), "x").unwrap();
+    let error = refused(folder.path());
+    assert!(error.is_unsupported() && error.to_string().contains("tekken.json"), "{error}");
     std::fs::write(folder.path().join("tokenizer.model"), "x").unwrap();
     let error = refused(folder.path());
-    assert!(error.is_unsupported() && error.to_string().contains("tokenizer.model"), "{error}");
+    let part = "no class that reads `tokenizer.model` is known for type `qwen3`";
+    assert!(error.is_unsupported() && error.to_string().contains(part), "{error}");
+    let class = "{\"tokenizer_class\": \"LlamaTokenizer\"}";
+    std::fs::write(folder.path().join("tokenizer_config.json"), class).unwrap();
+    let error = refused(folder.path());
+    assert!(error.to_string().contains("tokenizer.model: byte 1: a number is cut short"), "{error}");
 }
 
 /// A SentencePiece-type tokenizer as gemma has it.

@@ -7,6 +7,7 @@ pub mod cases;
 pub mod child;
 pub mod one_token;
 pub mod page;
+pub mod tokenizers;
 
 use std::path::{Path, PathBuf};
 use tallow::import::{EncodingChoice, ImportOptions};

@@ -64,6 +64,13 @@ pub struct Run {
     /// taken as it is. By default as many as the model is meant for; 1 takes the likeliest token each time.
     #[arg(long, value_name = "N", conflicts_with_all = ["system", "stop", "ignore_end"])]
     beams: Option<usize>,
+    /// The language of the PROMPT, for a model that translates: its code, as `ro_RO` or `ro`, or its English name; by default
+    /// what the model's tokenizer says.
+    #[arg(long, value_name = "LANGUAGE", conflicts_with_all = ["input", "image", "text"])]
+    source_language: Option<String>,
+    /// The language to write, likewise.
+    #[arg(long, value_name = "LANGUAGE", conflicts_with_all = ["input", "image", "text"])]
+    target_language: Option<String>,
     /// Run the graph on this input instead of a prompt: NAME=FILE.npy, NAME=FILE.safetensors,
     /// NAME=1,2,3 or NAME=true,false; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
@@ -223,6 +230,8 @@ impl Run {
             ("--stop", !self.stop.is_empty()),
             ("--ignore-end", self.ignore_end),
             ("--beams", self.beams.is_some()),
+            ("--source-language", self.source_language.is_some()),
+            ("--target-language", self.target_language.is_some()),
             ("--input", !self.input.is_empty()),
             ("--image", !self.image.is_empty()),
             ("--text", !self.text.is_empty()),
@@ -261,6 +270,8 @@ impl Run {
         let options = GenerateOptions {
             sampling: Some(self.sampling.over(model)?),
             max_tokens: self.max_tokens,
+            source_language: self.source_language.clone(),
+            target_language: self.target_language.clone(),
             ..GenerateOptions::default()
         };
         let started = Instant::now();
@@ -288,6 +299,8 @@ impl Run {
             stop: self.stop.clone(),
             raw: self.raw,
             ignore_end: self.ignore_end,
+            source_language: self.source_language.clone(),
+            target_language: self.target_language.clone(),
         };
         let mut session = model.session()?;
         let question = prompt.unwrap_or_default();

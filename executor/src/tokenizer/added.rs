@@ -1,7 +1,7 @@
 //! Tokens that are matched verbatim before merges: finding them in a text, leftmost first and longest first among those.
 
 use super::TokenizerError;
-use std::ops::Range;
+use super::prefixes::Prefixes;
 
 /// A token that is matched verbatim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,14 +16,15 @@ pub(super) struct Verbatim {
     pub(super) rstrip: bool,
 }
 
+impl AsRef<str> for Verbatim {
+    fn as_ref(&self) -> &str {
+        &self.text
+    }
+}
+
 /// Finds verbatim tokens.
 #[derive(Clone, Debug)]
-pub(super) struct Matcher {
-    /// Sorted by text; no two have one text, none is empty.
-    tokens: Vec<Verbatim>,
-    /// Where the tokens that begin with each byte stand in `tokens`.
-    by_first: Vec<Range<usize>>,
-}
+pub(super) struct Matcher(Prefixes<Verbatim>);
 
 /// The longest verbatim token: finding one takes time proportional to its length at every place of the text.
 pub(super) const MAX_VERBATIM: usize = 1024;
@@ -31,8 +32,7 @@ pub(super) const MAX_VERBATIM: usize = 1024;
 impl Matcher {
     /// A matcher for these tokens. Of two with one text the first given is kept; empty ones are left out.
     /// Errors: a token is longer than [`MAX_VERBATIM`] bytes.
-    pub(super) fn new(mut tokens: Vec<Verbatim>) -> Result<Self, TokenizerError> {
-        tokens.retain(|token| !token.text.is_empty());
+    pub(super) fn new(tokens: Vec<Verbatim>) -> Result<Self, TokenizerError> {
         if let Some(long) = tokens.iter().find(|token| token.text.len() > MAX_VERBATIM) {
             return Err(TokenizerError::TooLong {
                 what: format!("added token {}", long.id),
@@ -40,17 +40,7 @@ impl Matcher {
                 limit: MAX_VERBATIM,
             });
         }
-        tokens.sort_by(|a, b| a.text.cmp(&b.text));
-        tokens.dedup_by(|later, first| later.text == first.text);
-        let first_byte = |token: &Verbatim| token.text.as_bytes().first().copied().unwrap_or(0);
-        let by_first = (0..=255_u8)
-            .map(|byte| {
-                let start = tokens.partition_point(|token| first_byte(token) < byte);
-                let end = tokens.partition_point(|token| first_byte(token) <= byte);
-                start..end
-            })
-            .collect();
-        Ok(Self { tokens, by_first })
+        Ok(Self(Prefixes::new(tokens)))
     }
 
     /// Cuts `text` into stretches without verbatim tokens, given to `plain` (never empty), and tokens, whose ids are given to
@@ -90,31 +80,16 @@ impl Matcher {
 
     /// The token of exactly this text.
     pub(super) fn find(&self, text: &str) -> Option<u32> {
-        let at = self.tokens.binary_search_by(|token| token.text.as_str().cmp(text));
-        at.ok().and_then(|at| self.tokens.get(at)).map(|token| token.id)
+        self.0.get(text).map(|token| token.id)
     }
 
-    fn longest_at(&self, text: &[u8], at: usize, special: bool) -> Option<&Verbatim> {
-        let rest = &text[at..];
-        let range = self.by_first[usize::from(*rest.first()?)].clone();
-        let mut candidates = self.tokens.get(range)?;
+    fn longest_at<'a>(&'a self, text: &[u8], at: usize, special: bool) -> Option<&'a Verbatim> {
         let mut longest = None;
-        let mut depth = 1;
-        // All candidates begin with `rest[..depth]`; one that is no longer than that stands first.
-        while let Some(first) = candidates.first() {
-            if first.text.len() == depth {
-                if special || !first.special {
-                    longest = Some(first);
-                }
-                candidates = &candidates[1..];
+        self.0.of(&text[at..], |token| {
+            if special || !token.special {
+                longest = Some(token);
             }
-            let Some(&byte) = rest.get(depth) else { break };
-            let byte_of = |token: &Verbatim| token.text.as_bytes()[depth];
-            let start = candidates.partition_point(|token| byte_of(token) < byte);
-            let end = candidates.partition_point(|token| byte_of(token) <= byte);
-            candidates = &candidates[start..end];
-            depth += 1;
-        }
+        });
         longest
     }
 }

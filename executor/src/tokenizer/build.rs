@@ -2,8 +2,10 @@
 
 use super::added::{Matcher, Verbatim};
 use super::bpe::Merges;
+use super::languages::Languages;
 use super::normalize::Normalizer;
 use super::pieces::{Pieces, SUBWORD_PREFIX};
+use super::sentencepiece::SentencePiece;
 use super::split::PreTokenizer;
 use super::template::Template;
 use super::text_index::TextIndex;
@@ -59,6 +61,10 @@ impl Tokenizer {
                 let pieces = Pieces::unigram(&texts, vocab, &verbatim, unk_text, config)?;
                 (Model::Pieces(Box::new(pieces)), PreTokenizer::none())
             }
+            Kind::Pieces => {
+                let model = SentencePiece::new(vocab, config)?;
+                (Model::SentencePiece(Box::new(model)), PreTokenizer::none())
+            }
         };
         let normalizer = Normalizer::named(config.normalizer.as_deref().unwrap_or("none"), config.charsmap.as_deref())?;
 
@@ -109,6 +115,7 @@ impl Tokenizer {
         };
         let pair = config.pair_template.as_ref();
         let pair_template = pair.map(|entries| Template::new("pair_template", entries, 2, &token)).transpose()?;
+        let languages = Languages::new(config, &token)?;
         let word_end = config.word_end.as_ref().filter(|end| !end.is_empty() && kind == Kind::ByteLevel).map(|end| {
             let id = |byte: usize| index.find(&format!("{}{end}", alphabet::char_of(byte as u8)));
             WordEnd { text: end.clone(), byte_ids: Box::new(std::array::from_fn(id)) }
@@ -139,6 +146,7 @@ impl Tokenizer {
             mask,
             template,
             pair_template,
+            languages,
             prefix: prefix(kind, config)?,
             max_length: config.max_length,
             decoder: WordPieceDecoder::new(subword_prefix.to_owned(), config.cleanup.unwrap_or(false)),
@@ -162,7 +170,7 @@ fn prefix(kind: Kind, config: &TokenizerConfig) -> Result<Prefix, TokenizerError
 fn spaces_signed(kind: Kind, text: &str) -> String {
     match kind {
         Kind::SentencePiece => text.replace(super::SPACE_SIGN, " "),
-        Kind::ByteLevel | Kind::WordPiece | Kind::Unigram => text.to_owned(),
+        Kind::ByteLevel | Kind::WordPiece | Kind::Unigram | Kind::Pieces => text.to_owned(),
     }
 }
 
@@ -194,6 +202,7 @@ fn kind(config: &TokenizerConfig, index: &TextIndex) -> Kind {
         Some(TokenizerKind::SentencePieceBpe) => Kind::SentencePiece,
         Some(TokenizerKind::WordPiece) => Kind::WordPiece,
         Some(TokenizerKind::Unigram) => Kind::Unigram,
+        Some(TokenizerKind::SentencePiece) => Kind::Pieces,
         Some(TokenizerKind::Bpe) | None => {
             let byte_tokens = index.find("▁").is_some() && index.find(&byte_token(b'\n')).is_some();
             match config.byte_fallback.unwrap_or(byte_tokens) {
@@ -213,7 +222,7 @@ fn pre_tokenizer(kind: Kind, config: &TokenizerConfig) -> Result<PreTokenizer, T
     }
 }
 
-fn byte_token(byte: u8) -> String {
+pub(super) fn byte_token(byte: u8) -> String {
     format!("<0x{byte:02X}>")
 }
 
@@ -222,8 +231,10 @@ fn byte_ids(kind: Kind, config: &TokenizerConfig, index: &TextIndex) -> [Option<
         let byte = byte as u8;
         match (kind, config.byte_fallback) {
             (Kind::ByteLevel, _) => index.find(alphabet::char_of(byte).encode_utf8(&mut [0; 4])),
-            (Kind::SentencePiece, None | Some(true)) | (Kind::Unigram, Some(true)) => index.find(&byte_token(byte)),
-            (Kind::SentencePiece | Kind::Unigram | Kind::WordPiece, _) => None,
+            (Kind::SentencePiece, None | Some(true)) | (Kind::Unigram | Kind::Pieces, Some(true)) => {
+                index.find(&byte_token(byte))
+            }
+            (Kind::SentencePiece | Kind::Unigram | Kind::WordPiece | Kind::Pieces, _) => None,
         }
     })
 }

@@ -54,22 +54,37 @@ impl Charsmap {
     }
 
     /// The text of the shortest prefix of `key` that the map holds.
-    fn find(&self, key: &str) -> Option<&str> {
-        let mut at = offset(*self.units.first()?);
-        for byte in key.bytes().take_while(|byte| *byte != 0) {
-            at ^= usize::from(byte);
-            let unit = *self.units.get(at)?;
-            if label(unit) != u32::from(byte) {
-                return None;
+    fn find<'a>(&'a self, key: &str) -> Option<&'a str> {
+        self.prefixes(key.as_bytes()).next().map(|(_, text)| text)
+    }
+
+    /// The longest prefix of `key` that the map holds, as SentencePiece itself reads it: its length and its text.
+    pub(super) fn longest<'a>(&'a self, key: &str) -> Option<(usize, &'a str)> {
+        self.prefixes(key.as_bytes()).last()
+    }
+
+    /// Every prefix of `key` that the map holds, the shortest first: its length and its text.
+    fn prefixes<'a>(&'a self, key: &[u8]) -> impl Iterator<Item = (usize, &'a str)> {
+        let mut at = self.units.first().map(|root| offset(*root));
+        let mut bytes = key.iter().take_while(|byte| **byte != 0).enumerate();
+        std::iter::from_fn(move || {
+            for (n, byte) in bytes.by_ref() {
+                let place = at? ^ usize::from(*byte);
+                let unit = *self.units.get(place)?;
+                if label(unit) != u32::from(*byte) {
+                    at = None;
+                    return None;
+                }
+                let below = place ^ offset(unit);
+                at = Some(below);
+                if has_leaf(unit) {
+                    let start = (self.units.get(below)? & 0x7FFF_FFFF) as usize;
+                    let rest = self.texts.get(start..)?;
+                    return Some((n + 1, rest.split('\0').next().unwrap_or(rest)));
+                }
             }
-            at ^= offset(unit);
-            if has_leaf(unit) {
-                let start = (self.units.get(at)? & 0x7FFF_FFFF) as usize;
-                let rest = self.texts.get(start..)?;
-                return Some(rest.split('\0').next().unwrap_or(rest));
-            }
-        }
-        None
+            None
+        })
     }
 }
 

@@ -59,6 +59,12 @@ pub enum TokenizerError {
     /// A Unigram vocabulary without scores.
     #[error("vocab: there is no table [scores], which a tokenizer of type unigram needs")]
     NoScores,
+    /// A SentencePiece model that is none, or cuts text in another way.
+    #[error("{cause}; import the model again")]
+    BadPieces {
+        /// What is wrong.
+        cause: String,
+    },
     /// The `tokenizers` library failed.
     #[error("the tokenizer failed: {message}")]
     Library {

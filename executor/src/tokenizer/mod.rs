@@ -5,7 +5,7 @@
 //! join them, and a character without a token becomes its bytes' tokens `<0x00>`…`<0xFF>`. Results agree with the `tokenizers`
 //! library of Hugging Face, against which this is tested; its own tables take some seven times as long to build for a
 //! vocabulary of 262,144 tokens and half a million merges. *WordPiece* and *Unigram* are that library's, over words that it
-//! cuts. Added tokens are matched verbatim before all of them.
+//! cuts. *SentencePiece* is what the library of that name does. Added tokens are matched verbatim before all of them.
 
 mod added;
 mod alphabet;
@@ -13,20 +13,25 @@ mod bpe;
 mod build;
 mod charsmap;
 mod error;
+mod languages;
 mod normalize;
 mod pieces;
+mod prefixes;
 mod ranks;
+mod sentencepiece;
 mod split;
 mod template;
 mod text_index;
 
 pub use build::SpecialIds;
 pub use error::TokenizerError;
+pub use languages::Languages;
 
 use added::Matcher;
 use bpe::Merges;
 use normalize::Normalizer;
 use pieces::Pieces;
+use sentencepiece::SentencePiece;
 use split::PreTokenizer;
 use std::borrow::Cow;
 use template::Template;
@@ -88,6 +93,7 @@ pub struct Tokenizer {
     mask: Option<u32>,
     template: Template,
     pair_template: Option<Template>,
+    languages: Languages,
     prefix: Prefix,
     max_length: Option<usize>,
     /// Turns WordPiece's tokens into text.
@@ -101,6 +107,8 @@ enum Kind {
     SentencePiece,
     WordPiece,
     Unigram,
+    /// Pieces of a SentencePiece model, with ids of their own.
+    Pieces,
 }
 
 /// What makes tokens of words.
@@ -108,6 +116,7 @@ enum Kind {
 enum Model {
     Merges(Merges),
     Pieces(Box<Pieces>),
+    SentencePiece(Box<SentencePiece>),
 }
 
 /// What stands behind the last byte of a word.
@@ -143,6 +152,8 @@ enum Role {
     Special,
 }
 
+/// By what scores are multiplied, unless `[tokenizer]` says otherwise.
+const SCORE_SCALE: u64 = 1 << 16;
 /// SentencePiece's sign for a space.
 const SPACE_SIGN: char = '▁';
 /// The longest text that is encoded at once, in bytes: places in it are 32 bits wide.
@@ -205,6 +216,9 @@ impl Tokenizer {
         }
         let text =
             String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        if self.trims() {
+            return text.trim_matches(is_space).to_owned();
+        }
         if self.word_end.is_some() {
             return text.strip_suffix(' ').map(str::to_owned).unwrap_or(text);
         }
@@ -227,7 +241,7 @@ impl Tokenizer {
                 let bytes: Option<Vec<u8>> = bytes.collect();
                 bytes.map_or(Cow::Borrowed(text.as_bytes()), Cow::Owned)
             }
-            (_, Kind::SentencePiece | Kind::Unigram) if text.contains(SPACE_SIGN) => {
+            (_, Kind::SentencePiece | Kind::Unigram | Kind::Pieces) if text.contains(SPACE_SIGN) => {
                 Cow::Owned(text.replace(SPACE_SIGN, " ").into_bytes())
             }
             (_, Kind::WordPiece) => match text.strip_prefix(&self.decoder.prefix) {
@@ -294,8 +308,13 @@ impl Tokenizer {
         match self.kind {
             Kind::ByteLevel => false,
             Kind::SentencePiece | Kind::Unigram => self.prefix != Prefix::Never,
-            Kind::WordPiece => true,
+            Kind::WordPiece | Kind::Pieces => true,
         }
+    }
+
+    /// True if decoded text has no white space at its ends.
+    pub fn trims(&self) -> bool {
+        self.kind == Kind::Pieces
     }
 
     fn role(&self, id: u32) -> Role {
@@ -312,6 +331,7 @@ impl Tokenizer {
         let merges = match &self.model {
             Model::Merges(merges) => merges,
             Model::Pieces(pieces) => return pieces.encode(text, prefix, ids),
+            Model::SentencePiece(model) => return model.encode(text, &self.index, self.unk, ids),
         };
         if self.kind == Kind::ByteLevel {
             let text = match prefix != Prefix::Never && !text.starts_with(' ') {
@@ -387,4 +407,9 @@ impl Tokenizer {
         }
         merges.merge(&self.index, ids, start)
     }
+}
+
+/// White space as Python's `strip` takes it off.
+pub(crate) fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1C}'..='\u{1F}').contains(&c)
 }

@@ -24,6 +24,8 @@ enum Step {
     },
     /// White space of any kind and length becomes a space.
     WhiteSpace,
+    /// White space of two characters and more becomes a space, and so do ends of lines and tabs.
+    WhiteRuns,
     /// Several spaces in a row become this.
     Spaces(char),
     /// Punctuation of ASCII goes.
@@ -51,7 +53,7 @@ impl Unchanged {
 }
 
 /// The names of all steps.
-pub(super) const STEPS: &str = "none, nfc, nfd, nfkc, nfkd, nmt, lowercase, clean_text, chinese_chars, strip_accents, strip_marks, strip, strip_left, strip_right, white_space, single_space, space_sign, back_quotes, apostrophes, no_punctuation, precompiled";
+pub(super) const STEPS: &str = "none, nfc, nfd, nfkc, nfkd, nmt, lowercase, clean_text, chinese_chars, strip_accents, strip_marks, strip, strip_left, strip_right, white_space, white_runs, single_space, space_sign, back_quotes, apostrophes, no_punctuation, precompiled";
 
 impl Normalizer {
     /// The normaliser that `name` describes: `none`, one of [`STEPS`], or several joined by commas. `charsmap` is the map of
@@ -81,6 +83,7 @@ impl Normalizer {
                 "strip_left" => Step::Strip { left: true, right: false },
                 "strip_right" => Step::Strip { left: false, right: true },
                 "white_space" => Step::WhiteSpace,
+                "white_runs" => Step::WhiteRuns,
                 "single_space" => Step::Spaces(' '),
                 "space_sign" => Step::Spaces(SPACE_SIGN),
                 "back_quotes" => Step::Replace("``", "\""),
@@ -122,7 +125,10 @@ impl Step {
                 let text = if *left { text.trim_start() } else { text };
                 changed(if *right { text.trim_end() } else { text })
             }
-            Step::WhiteSpace => changed(&joined_white_space(text)),
+            Step::WhiteSpace => changed(&joined_white_space(text, |_| true)),
+            Step::WhiteRuns => {
+                changed(&joined_white_space(text, |run| run.len() > 1 || matches!(run, [c] if "\n\r\t".contains(*c))))
+            }
             Step::Spaces(by) => text.contains("  ").then(|| joined_spaces(text, *by)),
             Step::NoPunctuation => {
                 let mark = |c: char| c.is_ascii_punctuation();
@@ -143,18 +149,26 @@ impl Step {
     }
 }
 
-/// The text with one space in the place of white space of any length.
-fn joined_white_space(text: &str) -> String {
+/// The text with one space in the place of white space of any length, where it `goes`.
+fn joined_white_space(text: &str, goes: impl Fn(&[char]) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut spaced = false;
-    for c in text.chars() {
-        if !c.is_whitespace() {
-            out.push(c);
-        } else if !spaced {
-            out.push(' ');
+    let mut run: Vec<char> = Vec::new();
+    let end = |out: &mut String, run: &mut Vec<char>| {
+        match !run.is_empty() && goes(run) {
+            true => out.push(' '),
+            false => out.extend(run.iter()),
         }
-        spaced = c.is_whitespace();
+        run.clear();
+    };
+    for c in text.chars() {
+        if c.is_whitespace() {
+            run.push(c);
+            continue;
+        }
+        end(&mut out, &mut run);
+        out.push(c);
     }
+    end(&mut out, &mut run);
     out
 }
 
@@ -189,6 +203,7 @@ mod tests {
         assert_eq!(apply("strip_right", " a \n"), " a");
         assert_eq!(apply("strip", " a \n"), "a");
         assert_eq!(apply("white_space", "\t a\u{a0}\nb"), " a b");
+        assert_eq!(apply("white_runs", "a\u{a0}b \u{a0} c\nd  "), "a\u{a0}b c d ");
         assert_eq!(apply("single_space", "a   b  c d "), "a b c d ");
         assert_eq!(apply("space_sign", "a   b c  "), "a▁b c▁");
         assert_eq!(apply("no_punctuation", "a-b, «c»! (d_e)"), "ab «c» de");

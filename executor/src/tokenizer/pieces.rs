@@ -1,6 +1,6 @@
 //! WordPiece and Unigram: the models of the `tokenizers` library over words cut by its pre-tokenisers.
 
-use super::{Prefix, SPACE_SIGN, TokenizerError};
+use super::{Prefix, SCORE_SCALE, SPACE_SIGN, TokenizerError};
 use tallow_format::{AddedToken, TokenizerConfig, Vocab};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
@@ -140,7 +140,6 @@ type WordPieceVocab = ahash::AHashMap<String, u32>;
 /// What begins a token inside a word, unless `[tokenizer]` says otherwise.
 pub(super) const SUBWORD_PREFIX: &str = "##";
 const MAX_WORD_CHARS: usize = 100;
-const SCORE_SCALE: u64 = 1 << 16;
 
 fn unknown_cut(pre: Option<&str>, pattern: &Option<String>) -> TokenizerError {
     let name = pattern.as_deref().or(pre).unwrap_or_default();

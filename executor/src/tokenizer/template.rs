@@ -57,6 +57,15 @@ impl Template {
         Ok(Self { parts })
     }
 
+    /// The same with `to` in the place of a token of `from`.
+    pub(super) fn with(&self, from: &[u32], to: u32) -> Self {
+        let put = |part: &Part| match *part {
+            Part::Token(id, of_type) if from.contains(&id) => Part::Token(to, of_type),
+            part => part,
+        };
+        Self { parts: self.parts.iter().map(put).collect() }
+    }
+
     /// The token that it begins with, if that is the same for all texts.
     pub(super) fn begin(&self) -> Option<u32> {
         match self.parts.first() {

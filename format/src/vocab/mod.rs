@@ -1,14 +1,16 @@
-//! The `vocab` section: token texts, merges, tokens matched verbatim, and scores.
+//! The `vocab` section: token texts, merges, tokens matched verbatim, scores, and the pieces of a SentencePiece model.
 //!
 //! A vocabulary of 262,144 tokens with 500,000 merges is some 20 MB of TOML. The shape that writers give it is read line
 //! by line; any other TOML goes through a full parser, which also words every error.
 
+mod pieces;
 mod read;
 
 use std::fmt::Write as _;
 
 use crate::error::Result;
 use crate::toml_text::push_quoted;
+pub use pieces::{Piece, PieceKind};
 
 /// A tokenizer's tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Vocab {
     pub added: Vec<AddedToken>,
     /// For `unigram`, the score of each id × 65536; 0 for an id without text.
     pub scores: Option<Vec<i64>>,
+    /// For `sentencepiece`, what text is cut into, whatever ids that has, in the order of the model.
+    pub pieces: Vec<Piece>,
 }
 
 /// A token that is matched verbatim in the text.
@@ -162,6 +166,9 @@ impl Vocab {
                 }
             }
         }
+        if !self.pieces.is_empty() {
+            pieces::write(&mut out, &self.pieces);
+        }
         out
     }
 
@@ -245,6 +252,9 @@ mod tests {
                 rstrip: false,
                 normalized: true,
             }],
+            pieces: PieceKind::ALL
+                .map(|kind| Piece { text: format!("\u{2581}\"{}", kind.name()), score: -7, kind })
+                .to_vec(),
         }
     }
 
@@ -305,6 +315,9 @@ mod tests {
             ),
             ("[tokens]\n0 = \"a\"\n1 = \"b\"\n[scores]\n0 = 1\n", "1 tokens have no score; the first is 1"),
             ("[tokens]\n0 = \"a\"\n[scores]\n0 = 1.5\n", "the score 0 is float"),
+            ("[pieces]\n0 = [\"a\"]\n", "line 2: the piece 0 is no text with a score"),
+            ("[pieces]\n0 = [\"a\", 1, \"odd\"]\n", "line 2: the piece 0 is no text with a score"),
+            ("[pieces]\n99999999 = [\"a\", 1]\n", "line 2: the piece 99999999 is no text with a score"),
             ("[words]\n0 = \"a\"\n", "line 1: the table `words` is not known"),
             ("[tokens]\n0 = \"a\n", "line 2"),
             ("tokens = 3\n", "`tokens` is integer, not a table"),

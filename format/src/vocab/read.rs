@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{AddedToken, Merges, Vocab};
+use super::{AddedToken, Merges, Piece, Vocab, pieces};
 use crate::error::{ErrorKind, FormatError, Result, list};
 use crate::toml_text::{self, Line};
 
@@ -33,11 +33,17 @@ enum Part {
     Merges,
     Added,
     Scores,
+    Pieces,
 }
 
 impl Part {
-    const ALL: [(&'static str, Part); 4] =
-        [("tokens", Part::Tokens), ("merges", Part::Merges), ("added", Part::Added), ("scores", Part::Scores)];
+    const ALL: [(&'static str, Part); 5] = [
+        ("tokens", Part::Tokens),
+        ("merges", Part::Merges),
+        ("added", Part::Added),
+        ("scores", Part::Scores),
+        ("pieces", Part::Pieces),
+    ];
 
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, part)| *part)
@@ -51,6 +57,7 @@ struct Builder {
     merges: Merges,
     added: Vec<AddedToken>,
     scores: Option<Vec<(u64, i64)>>,
+    pieces: Vec<Piece>,
 }
 
 impl Builder {
@@ -91,7 +98,7 @@ impl Builder {
             }
         }
         let scores = self.scores.take().map(|pairs| self.scores(&pairs)).transpose()?;
-        Ok(Vocab { tokens: self.tokens, merges: self.merges, added: self.added, scores })
+        Ok(Vocab { tokens: self.tokens, merges: self.merges, added: self.added, scores, pieces: self.pieces })
     }
 
     fn scores(&self, pairs: &[(u64, i64)]) -> Result<Vec<i64>> {
@@ -155,6 +162,7 @@ pub(super) fn parse_lines(text: &str) -> Option<Vocab> {
                 Part::Tokens => out.tokens.reserve(left / LINE),
                 Part::Merges => out.merges.reserve(left / 2, left / LINE),
                 Part::Scores => out.scores = Some(Vec::new()),
+                Part::Pieces => out.pieces.reserve(left / LINE),
                 Part::Added => {}
             }
             line.end()?;
@@ -196,6 +204,12 @@ pub(super) fn parse_lines(text: &str) -> Option<Vocab> {
                 }
                 last_score = Some(id);
                 out.scores.as_mut()?.push((id, if negative { -size } else { size }));
+            }
+            Part::Pieces => {
+                if id != out.pieces.len() as u64 {
+                    return None;
+                }
+                out.pieces.push(pieces::line(&mut line)?);
             }
         }
         line.end()?;
@@ -265,6 +279,12 @@ pub(super) fn parse_full(text: &str) -> Result<Vocab> {
             Part::Merges => full.merges(table, &mut out)?,
             Part::Added => full.added(table, &mut out)?,
             Part::Scores => full.scores(table, &mut out)?,
+            Part::Pieces => {
+                out.pieces = pieces::table(table, full.limit).map_err(|(at, name)| {
+                    let cure = "Write it as [\"text\", -1234], with its kind behind where it is not `normal`";
+                    full.wrong(at, format!("the piece {name} is no text with a score"), cure)
+                })?;
+            }
         }
     }
     out.finish()
@@ -420,7 +440,7 @@ impl Full<'_> {
     }
 }
 
-fn integer(value: &DeValue<'_>) -> Option<i64> {
+pub(super) fn integer(value: &DeValue<'_>) -> Option<i64> {
     let n = value.as_integer()?;
     i64::from_str_radix(n.as_str(), n.radix()).ok()
 }

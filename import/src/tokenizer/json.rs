@@ -2,6 +2,7 @@
 //! error with its name: a tokenizer that is almost right gives wrong ids without a word.
 
 mod bpe;
+mod languages;
 mod normalizer;
 mod pieces;
 mod template;
@@ -11,16 +12,18 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tallow_format::vocab::{AddedToken, Vocab};
 
-use super::{MAX_TOKEN_ID, TokenizerText, vocab_txt};
+use super::value::SAVE;
+use super::{MAX_TOKEN_ID, TokenizerText, merges_txt, native, pieces as spm_pieces, vocab_txt};
 use crate::config::Ids;
 use crate::error::{ImportError, Result, clip};
 use crate::json;
+pub(super) use pieces::{MOST_SCORE, scaled_scores};
 use template::Template;
 
 /// How deep lists of components may nest.
 const MAX_DEPTH: usize = 8;
 /// What `tokenizer_config.json` says where a text may be of any length, or more.
-const NO_LIMIT: u64 = 1 << 24;
+pub(super) const NO_LIMIT: u64 = 1 << 24;
 
 /// Keys of `[tokenizer]` with their values.
 type Settings = Vec<(String, Value)>;
@@ -38,26 +41,37 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
         let value = vocab_txt::as_json(&words, config.as_ref())?;
         return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
     }
-    let others = ["tokenizer.model", "vocab.json", "spiece.model", "spm.model", "tekken.json"];
-    match others.iter().find(|f| folder.join(f).is_file()) {
-        None => Ok(None),
-        Some(other) => {
-            // marian and m2m_100 have tokenizers in Python alone, which write no such file.
-            let class = config.as_ref().and_then(|c| c.get("tokenizer_class")).and_then(Value::as_str);
-            let alone = folder.join("source.spm").is_file() || class == Some("M2M100Tokenizer");
-            Err(ImportError::unsupported(
-                folder,
-                "tokenizer",
-                format!("there is a `{other}` and no `tokenizer.json`, which is what is read"),
-                match alone {
-                    true => {
-                        "This kind has no such file; without its tokenizer files the model is imported to take ids."
-                    }
-                    false => "`AutoTokenizer.from_pretrained(folder).save_pretrained(folder)` writes one.",
-                },
-            ))
-        }
+    let has = |name: &str| folder.join(name).is_file();
+    if has("source.spm") && has("vocab.json") {
+        return native::marian(folder).map(Some);
     }
+    let class = config.as_ref().and_then(|config| config.get("tokenizer_class")).and_then(Value::as_str);
+    if has("sentencepiece.bpe.model") && has("vocab.json") && !class.is_some_and(spm_pieces::reads) {
+        return native::m2m_100(folder).map(Some);
+    }
+    if let Some(file) = spm_pieces::FILES.iter().find(|name| has(name)) {
+        return spm_pieces::read(folder, file, &model_type(folder)?).map(Some);
+    }
+    if has("vocab.json") && has("merges.txt") {
+        return merges_txt::read(folder, &model_type(folder)?).map(Some);
+    }
+    let others = ["source.spm", "vocab.json", "tekken.json", "tiktoken.model"];
+    match others.iter().find(|name| has(name)) {
+        None => Ok(None),
+        Some(other) => Err(ImportError::unsupported(
+            folder,
+            "tokenizer",
+            format!("there is a `{other}` and no `tokenizer.json`, which is what is read"),
+            SAVE,
+        )),
+    }
+}
+
+/// `model_type` of `config.json`, empty where it says none.
+fn model_type(folder: &Path) -> Result<String> {
+    let config = json::read_optional(&folder.join("config.json"))?;
+    let kind = config.as_ref().and_then(|config| config.get("model_type")).and_then(Value::as_str);
+    Ok(kind.unwrap_or_default().to_owned())
 }
 
 /// Reads a tokenizer that the file `path` spells in another way, once it is said in the words of `tokenizer.json` (`value`) and
@@ -90,10 +104,13 @@ impl<'a> Reader<'a> {
         };
         let template = self.template(&vocab)?;
         let mut ids = Ids::default();
-        settings.push(("add_bos".into(), template.begin().is_some().into()));
+        let languages = self.languages(&template, &vocab, config)?;
+        // A text that begins with its language has no other beginning.
+        let begin = template.begin().filter(|_| languages.is_empty());
+        settings.push(("add_bos".into(), begin.is_some().into()));
         settings.push(("add_eos".into(), template.end().is_some().into()));
         let find = |text: Option<&str>| text.and_then(|t| vocab.find(t));
-        ids.bos = template.begin().or_else(|| find(token_text(config, "bos_token")));
+        ids.bos = begin.or_else(|| find(token_text(config, "bos_token")));
         if let Some(id) = find(token_text(config, "eos_token")) {
             ids.add_eos(id);
         }
@@ -105,6 +122,7 @@ impl<'a> Reader<'a> {
         if !template.is_plain() {
             settings.extend(self.around(&template, &vocab, config)?);
         }
+        settings.extend(languages);
         Ok(TokenizerText { vocab, settings, ids, warnings })
     }
 
@@ -245,7 +263,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Puts a text in its place and gives back what stood there.
-fn put(tokens: &mut Vec<Option<String>>, id: u32, text: &str) -> Option<String> {
+pub(super) fn put(tokens: &mut Vec<Option<String>>, id: u32, text: &str) -> Option<String> {
     let at = id as usize;
     if tokens.len() <= at {
         tokens.resize(at + 1, None);

@@ -3,7 +3,14 @@
 pub mod gguf;
 pub mod json;
 mod merges;
+mod merges_txt;
+mod native;
+mod pieces;
 mod pre;
+mod specials;
+mod spm;
+mod value;
+mod vocab_json;
 mod vocab_txt;
 
 use serde_json::Value;

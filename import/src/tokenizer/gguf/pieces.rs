@@ -5,11 +5,10 @@ use serde_json::{Map, Value, json};
 use super::{kind, per_token, tokens};
 use crate::error::{ImportError, Result};
 use crate::gguf::GgufFile;
+use crate::tokenizer::value::{Part, SPACE, metaspace, template};
 use crate::tokenizer::{TokenizerText, json as hugging_face};
 
-/// What stands before the first piece of a word, where `tokenizer.json` has a sign before every other piece.
-const SPACE: &str = "▁";
-/// That sign.
+/// What stands before every other piece of a word in `tokenizer.json`, where GGUF has a sign before the first.
 const INNER: &str = "##";
 
 /// The tokens of a file and those of special meaning.
@@ -148,13 +147,12 @@ pub(super) fn unigram(file: &GgufFile) -> Result<TokenizerText> {
         false => None,
     };
     let prefix = if tokens.flag("add_space_prefix", true)? { "always" } else { "never" };
-    let metaspace = json!({ "type": "Metaspace", "replacement": SPACE, "prepend_scheme": prefix, "split": true });
     let value = json!({
         "added_tokens": added,
         "normalizer": charsmap(file)?,
-        "pre_tokenizer": { "type": "Sequence", "pretokenizers": [{ "type": "WhitespaceSplit" }, metaspace] },
+        "pre_tokenizer": metaspace(true, prefix, true),
         "post_processor": around(begin, end, if begin.is_some() { Pair::TwoEnds } else { Pair::OneEnd }),
-        "decoder": metaspace,
+        "decoder": metaspace(false, prefix, true),
         "model": { "type": "Unigram", "unk_id": unk, "byte_fallback": bytes == 256, "vocab": vocab },
     });
     let mut made = hugging_face::read_value(file.path(), &value, &config(&tokens, [Some(0), None])?)?;
@@ -199,25 +197,15 @@ enum Pair {
 }
 
 /// The post-processor that puts tokens around a text, and around two; null where there are none.
-fn around(begin: Option<(&str, u64)>, end: Option<(&str, u64)>, pair: Pair) -> Value {
-    let of_type = usize::from(matches!(pair, Pair::Types));
-    let token = |found: Option<(&str, u64)>, of_type: usize| {
-        found.map(|(text, _)| json!({ "SpecialToken": { "id": text, "type_id": of_type } }))
-    };
-    let text = |name: &str, of_type: usize| Some(json!({ "Sequence": { "id": name, "type_id": of_type } }));
-    let again = token(end, 0).filter(|_| matches!(pair, Pair::TwoEnds));
-    let single = [token(begin, 0), text("A", 0), token(end, 0)];
-    let two = single.clone().into_iter().chain([again, text("B", of_type), token(end, of_type)]);
-    let mut tokens = Map::new();
-    for (text, id) in begin.into_iter().chain(end) {
-        tokens.insert(text.to_owned(), json!({ "id": text, "ids": [id], "tokens": [text] }));
-    }
-    if tokens.is_empty() {
-        return Value::Null;
-    }
-    let single: Vec<Value> = single.into_iter().flatten().collect();
-    let two: Vec<Value> = two.flatten().collect();
-    json!({ "type": "TemplateProcessing", "single": single, "pair": two, "special_tokens": tokens })
+fn around<'a>(begin: Option<(&'a str, u64)>, end: Option<(&'a str, u64)>, pair: Pair) -> Value {
+    let of_type = u64::from(matches!(pair, Pair::Types));
+    let part = |token: Option<(&'a str, u64)>, of_type: u64| token.map(|(text, _)| (text, of_type));
+    let again = part(end, 0).filter(|_| matches!(pair, Pair::TwoEnds));
+    let single = [part(begin, 0), Some(("$A", 0)), part(end, 0)];
+    let two = single.into_iter().chain([again, Some(("$B", of_type)), part(end, of_type)]);
+    let single: Vec<Part<'_>> = single.into_iter().flatten().collect();
+    let two: Vec<Part<'_>> = two.flatten().collect();
+    template(&single, &two, |text| begin.into_iter().chain(end).find(|(own, _)| *own == text).map(|(_, id)| id))
 }
 
 /// What `tokenizer_config.json` would say. `usual` holds the reader's ids of padding and mask.

@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         let pre = self.parts("pre_tokenizer", "pretokenizers")?;
         match pre.iter().any(|p| type_of(p) == "ByteLevel") {
             true => self.byte_level(&pre, model, whole_words),
-            false => self.sentence_piece(&pre, model, whole_words),
+            false => self.sentence_piece(&pre, model, whole_words, vocab),
         }
     }
 
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
     }
 
     /// SentencePiece-type BPE: spaces become `▁`, words are not cut, unknown characters are spelt in bytes.
-    fn sentence_piece(&self, pre: &[&'a Value], model: &Value, whole_words: bool) -> Result<Settings> {
+    fn sentence_piece(&self, pre: &[&'a Value], model: &Value, whole_words: bool, vocab: &Vocab) -> Result<Settings> {
         if whole_words {
             return Err(self.unknown("model", "`ignore_merges` without a byte-level pre-tokenizer"));
         }
@@ -166,8 +166,10 @@ impl<'a> Reader<'a> {
                 // Cuts at spaces, of which none are left.
                 "Split" if replaced && part["pattern"]["String"].as_str() == Some(" ") => {}
                 "Metaspace" if !replaced => {
-                    if part["split"].as_bool().unwrap_or(true) {
-                        return Err(self.unknown("pre_tokenizer", "Metaspace with `split` = true"));
+                    if part["split"].as_bool().unwrap_or(true) && !cuts_change_nothing(vocab) {
+                        return Err(
+                            self.unknown("pre_tokenizer", "Metaspace with `split` = true, and tokens over words")
+                        );
                     }
                     prefix = self.metaspace_prefix(part)?;
                     replaced = true;
@@ -200,6 +202,12 @@ impl<'a> Reader<'a> {
         settings.push(("byte_fallback".into(), fallback.into()));
         Ok(settings)
     }
+}
+
+/// Whether text is merged alike whether or not it is cut before each `▁`: no merge goes over such a place, and `▁` is a token,
+/// so that what is unknown ends there.
+fn cuts_change_nothing(vocab: &Vocab) -> bool {
+    vocab.find("▁").is_some() && !vocab.merges.iter().any(|(_, right)| right.contains('▁'))
 }
 
 /// What stands behind the last byte of a word.

@@ -55,6 +55,7 @@ impl Reader<'_> {
                 (false, false) => return Ok(()),
             },
             "Replace" if is_replace(part, r"\s+", " ") => "white_space",
+            "Replace" if is_replace(part, r"\s{2,}|[\n\r\t]", " ") => "white_runs",
             "Replace" if is_replace(part, " {2,}", " ") => "single_space",
             "Replace" if is_replace(part, " {2,}", "▁") => "space_sign",
             "Replace" if is_replace(part, "``", "\"") => "back_quotes",

@@ -11,7 +11,7 @@ use crate::error::{Result, clip};
 const FINE_SCALE: i64 = 1 << 40;
 const SCALE: i64 = 1 << 16;
 /// The greatest score, either way: with the fine scale it fits 64 bits.
-const MOST_SCORE: f64 = (1 << 20) as f64;
+pub(in super::super) const MOST_SCORE: f64 = (1 << 20) as f64;
 
 impl<'a> Reader<'a> {
     /// WordPiece: words at white space and punctuation, longest matches in them.
@@ -64,13 +64,10 @@ impl<'a> Reader<'a> {
         settings.extend(prefix_settings(prefix));
         settings.push(("unk_token".to_owned(), unk.into()));
         settings.push(("byte_fallback".to_owned(), self.flag(model, "byte_fallback", "model")?.into()));
-        let scaled = |scale: i64| scores.iter().map(move |score| score * scale as f64);
-        let exact = scaled(SCALE).all(|score| score.fract() == 0.0);
-        let scale = if exact { SCALE } else { FINE_SCALE };
-        if !exact {
+        let (mut scores, scale) = scaled_scores(scores.into_iter());
+        if let Some(scale) = scale {
             settings.push(("score_scale".to_owned(), scale.into()));
         }
-        let mut scores: Vec<i64> = scaled(scale).map(|score| score.round() as i64).collect();
         scores.resize(vocab.tokens.len(), 0);
         vocab.scores = Some(scores);
         for part in self.parts("decoder", "decoders")? {
@@ -126,4 +123,12 @@ impl<'a> Reader<'a> {
         };
         Ok((pre, self.metaspace_prefix(part)?))
     }
+}
+
+/// Scores as integers, and by what they are multiplied where that is not 65,536.
+pub(in super::super) fn scaled_scores(scores: impl Iterator<Item = f64> + Clone) -> (Vec<i64>, Option<i64>) {
+    let scaled = |scale: i64| scores.clone().map(move |score| score * scale as f64);
+    let exact = scaled(SCALE).all(|score| score.fract() == 0.0);
+    let scale = if exact { SCALE } else { FINE_SCALE };
+    (scaled(scale).map(|score| score.round() as i64).collect(), (!exact).then_some(FINE_SCALE))
 }

@@ -37,6 +37,11 @@ impl Template {
         }
     }
 
+    /// Whether a token stands around a text.
+    pub(super) fn has(&self, id: u32) -> bool {
+        self.single.iter().any(|part| matches!(part, Part::Token(token, _) if *token == id))
+    }
+
     /// True where a text stands alone or with one token before it: generation goes on behind it.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.single.as_slice(), [Part::Text(_, 0)] | [Part::Token(_, 0), Part::Text(_, 0)])
