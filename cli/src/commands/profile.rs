@@ -57,8 +57,8 @@ impl Profile {
             self.check_trace(path)?;
         }
         let model = self.load.load(self.model.as_deref(), ui)?;
-        if let Some(path) = &self.trace {
-            refuse_model(path, &PathBuf::from(model.file().label()))?;
+        if let Some((trace, file)) = self.trace.as_deref().zip(model.file().container().path()) {
+            refuse_model(trace, file)?;
         }
         continues_ids(&model)?;
         let prompt = match &self.prompt {

@@ -5,6 +5,7 @@ mod pictures;
 mod seeing;
 mod speech;
 mod texts;
+mod times;
 
 use crate::commands::tools::refuse_existing;
 use crate::options::{LoadOptions, SamplingOptions, packed_json, packed_report, warn_of_packed};
@@ -127,7 +128,7 @@ impl Run {
             if prompt.is_some() {
                 bail!(Error::Usage("give a PROMPT or --text, not both".into()));
             }
-            return pictures::compare(&model, &self.image, &texts::texts(&self.text)?, self.json, ui);
+            return pictures::compare(&model, &self.image, &texts::texts(&self.text)?, self.json, load, ui);
         }
         if !self.text.is_empty() || (self.input.is_empty() && self.image.is_empty() && model.text_task().is_some()) {
             self.refuse_idle("texts for an encoder", &["--text", "--pairs"])?;
@@ -148,7 +149,7 @@ impl Run {
                 false => self.refuse_idle("labels and vectors of pictures", &["--image"])?,
             }
             if model.sight().is_some() {
-                let (pictures, prompt) = seeing::pictures(&model, &self.image, prompt)?;
+                let (pictures, prompt) = seeing::pictures(&model, &self.image, prompt, ui)?;
                 return self.run_text(&model, Given::Pictures(&pictures), Some(&prompt), load, ui);
             }
             if model.driver().is_some() {
@@ -158,14 +159,14 @@ impl Run {
                         "{label}: writes about one picture; give --image one file behind the PROMPT"
                     )));
                 };
-                let inputs = [model.picture(&Picture::read(image)?)?];
+                let inputs = [model.picture(&pictures::read(image, ui)?)?];
                 return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
             }
             if prompt.is_some() {
                 let label = model.file().label();
                 bail!(Error::Usage(format!("{label}: writes no text about pictures; leave the PROMPT out")));
             }
-            return pictures::run(&model, &self.image, self.json);
+            return pictures::run(&model, &self.image, self.json, load, ui);
         }
         if !self.input.is_empty() {
             let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,6 @@
 //! `tallow run --image` with a model that writes about pictures.
 
+use crate::ui::Ui;
 use anyhow::{Result, bail};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use tallow::{Error, Model};
 
 /// The pictures and the prompt. A prompt behind `--image` is taken for one more file by the parser of arguments: the last
 /// of several that is no file is the prompt.
-pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>) -> Result<(Vec<Picture>, String)> {
+pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>, ui: &Ui) -> Result<(Vec<Picture>, String)> {
     let (files, prompt) = match (files, prompt) {
         ([files @ .., last], None) if !files.is_empty() && !last.exists() => {
             (files, Some(last.to_string_lossy().into_owned()))
@@ -21,7 +22,7 @@ pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>) -> Res
         None if !std::io::stdin().is_terminal() => super::read_prompt().map_err(|_| no_prompt(model))?,
         None => bail!(no_prompt(model)),
     };
-    let pictures = files.iter().map(|file| Picture::read(file)).collect::<tallow::Result<Vec<_>>>()?;
+    let pictures = files.iter().map(|file| super::pictures::read(file, ui)).collect::<tallow::Result<Vec<_>>>()?;
     Ok((pictures, prompt))
 }
 
