@@ -61,9 +61,9 @@ impl TextTask {
     }
 }
 
-const IDS: &str = "input_ids";
-const STARTS: &str = "starts";
-const TYPES: &str = "token_type_ids";
+pub(crate) const IDS: &str = "input_ids";
+pub(crate) const STARTS: &str = "starts";
+pub(crate) const TYPES: &str = "token_type_ids";
 const LOGITS: &str = "logits";
 /// Outputs that may be the vector of a text, the first that there is.
 const EMBEDDINGS: [&str; 3] = ["embedding", TEXT_EMBEDS, "pooler_output"];
@@ -358,7 +358,7 @@ fn single<'a>(texts: &[&'a str]) -> Vec<Input<'a>> {
 }
 
 /// The most tokens for which the model has positions.
-fn positions(model: &Model) -> Result<Option<usize>> {
+pub(crate) fn positions(model: &Model) -> Result<Option<usize>> {
     let config = model.file().config();
     let usual = match config.model_type() {
         "clip" | "clip_text_model" => Some(CLIP_POSITIONS as usize),

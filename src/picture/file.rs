@@ -74,6 +74,15 @@ impl Picture {
         self.count
     }
 
+    /// A picture of this width and height without meaning.
+    pub(crate) fn made([width, height]: [u32; 2]) -> Self {
+        let pixels = RgbImage::from_fn(width, height, |x, y| {
+            let wave = |step: u32| (127.0 + 127.0 * f64::from(x * step + y).sin()) as u8;
+            image::Rgb([wave(1), wave(2), wave(3)])
+        });
+        Picture { pixels, count: 1 }
+    }
+
     /// Its pixels.
     pub(super) fn pixels(&self) -> &RgbImage {
         &self.pixels
