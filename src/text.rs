@@ -14,11 +14,12 @@ use crate::picture::no_picture;
 use crate::{Error, Model, Result, Session, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
+use tallow_compiler::Plan;
 use tallow_executor::tokenizer::{Encoding, Tokenizer, TokenizerError};
 use tallow_executor::{ExecutorError, Rows};
 use tallow_frontends::families::vision::text::{CLIP_POSITIONS, SIGLIP_POSITIONS};
 use tallow_frontends::families::vision::{IMAGE_EMBEDS, TEXT_EMBEDS};
-use tallow_ir::Graph;
+use tallow_ir::{Bindings, Dim, Graph, TensorType};
 
 /// What a graph makes of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +116,8 @@ struct Batch {
     types: Vec<i64>,
     around: Vec<bool>,
     starts: Vec<i64>,
+    /// Of each text the tokens that were left out.
+    cut: Vec<usize>,
 }
 
 impl Batch {
@@ -123,6 +126,7 @@ impl Batch {
         self.ids.extend(encoding.ids.iter().map(|&id| i64::from(id)));
         self.types.extend(encoding.types.iter().map(|&of_type| i64::from(of_type)));
         self.around.extend(&encoding.around);
+        self.cut.push(encoding.cut);
     }
 
     /// The tokens of each text.
@@ -143,7 +147,8 @@ impl Encoder {
         };
         let tokenizer = model.tokenizer()?;
         let context = model.program().options().context;
-        let limit = [positions(&model)?, tokenizer.max_length(), context].into_iter().flatten().min();
+        let square = most_tokens(model.program().plan());
+        let limit = [positions(&model)?, tokenizer.max_length(), context, square].into_iter().flatten().min();
         let takes_types = model.program().plan().inputs.iter().any(|input| input.name == TYPES);
         Ok(Encoder {
             session: model.session()?,
@@ -266,14 +271,25 @@ impl Encoder {
             return Err(Error::Usage(format!("{label}: its tokenizer names no mask token; {cure}")));
         };
         let mut filled = Vec::with_capacity(texts.len());
+        let limit = self.limit.unwrap_or_default();
         self.run(&single(texts), LOGITS, &mut |batch, first, rows| {
             for (n, text) in batch.texts().into_iter().enumerate() {
                 let masks = text.filter(|&at| batch.ids[at] == i64::from(mask));
                 let fillings: Vec<_> = masks.map(|at| heads::fillings(&tokenizer, &rows[at], best)).collect();
+                let fault = |cause: String| Error::Usage(format!("{label}: text {} {cause}", first + n + 1));
+                let name = tokenizer.token_text(mask).unwrap_or_default();
+                if batch.cut[n] > 0 {
+                    let whole = tokenizer.encode_within(texts[first + n], None);
+                    let whole = whole.map_err(|source| Error::Tokenizer { file: label.clone(), source })?;
+                    let lost = whole.ids.iter().filter(|&&id| id == mask).count().saturating_sub(fillings.len());
+                    if lost > 0 {
+                        return Err(fault(format!(
+                            "is cut to {limit} tokens, and {lost} `{name}` stand behind them; shorten the text"
+                        )));
+                    }
+                }
                 if fillings.is_empty() {
-                    let text = tokenizer.token_text(mask).unwrap_or_default();
-                    let cause = format!("{label}: text {} has no `{text}` to be filled", first + n + 1);
-                    return Err(Error::Usage(cause));
+                    return Err(fault(format!("has no `{name}` to be filled")));
                 }
                 filled.push(fillings);
             }
@@ -355,6 +371,29 @@ impl Encoder {
 
 fn single<'a>(texts: &[&'a str]) -> Vec<Input<'a>> {
     texts.iter().map(|text| (*text, None)).collect()
+}
+
+/// Most elements of a value that grows with the square of the tokens, as scores by distance do: 512 MiB of numbers.
+const MOST_SQUARE: f64 = (1_u64 << 27) as f64;
+
+/// The most tokens for which all values of a plan have a size that can be; none where none grows with their square.
+pub(crate) fn most_tokens(plan: &Plan) -> Option<usize> {
+    let input = plan.inputs.iter().find(|input| input.name == IDS)?;
+    let symbol = input.ty.shape.dims().first()?.as_symbol()?;
+    let size = |ty: &TensorType, tokens: i64| -> Option<f64> {
+        let dims = ty.shape.dims().iter();
+        let bound = |dim: &Dim| {
+            Bindings::from_iter(dim.symbols().into_iter().map(|s| (s.to_owned(), if s == symbol { tokens } else { 1 })))
+        };
+        dims.map(|dim| dim.evaluate(&bound(dim)).map(|n| n as f64)).product()
+    };
+    let square = |ty: &TensorType| {
+        let (one, two) = (size(ty, 1 << 12)?, size(ty, 1 << 13)?);
+        // What the tokens alone multiply, or add to, doubles with them.
+        (two > 3.0 * one).then(|| (MOST_SQUARE / one).sqrt() * f64::from(1 << 12))
+    };
+    let types = plan.steps.iter().flat_map(|step| &step.types);
+    types.filter_map(square).min_by(f64::total_cmp).map(|tokens| tokens as usize)
 }
 
 /// The most tokens for which the model has positions.

@@ -232,3 +232,35 @@ fn a_jpeg_that_is_cut_behind_its_thumbnail_is_refused() {
         assert!(error.contains("t.jpg") && error.contains("cut off"), "{error}");
     }
 }
+
+#[test]
+fn pictures_and_texts_may_stand_in_any_order() {
+    let dir = folder("clip-pair");
+    let run =
+        |arguments: &[&str]| tallow(dir.path(), &[&["run"], arguments, &["--json"]].concat()).json()["images"].clone();
+    let wanted = run(&["m", "--image", "a.png", "b.png", "--text", "a fox", "a dog"]);
+    assert_eq!((wanted.as_array().unwrap().len(), wanted[0]["texts"].as_array().unwrap().len()), (2, 2));
+    for order in [
+        &["m", "--text", "a fox", "a dog", "--image", "a.png", "b.png"][..],
+        &["m", "--image", "a.png", "--image", "b.png", "--text", "a fox", "--text", "a dog"],
+        &["--image", "a.png", "b.png", "--text", "a fox", "a dog", "m"],
+        &["--image", "a.png", "b.png", "m", "--text", "a fox", "a dog"],
+        &["--text", "a fox", "a dog", "--image", "a.png", "b.png", "m"],
+        &["--text", "a fox", "a dog", "m", "--image", "a.png", "b.png"],
+    ] {
+        assert_eq!(run(order), wanted, "{order:?}");
+    }
+    for (order, part) in [
+        (&["m", "a fox", "--image", "a.png"][..], "--text \"a fox\""),
+        (&["m", "--image", "a.png", "a fox"], "no file `a fox`; give a text by --text"),
+        (&["m", "a fox", "--text", "a dog", "--image", "a.png"], "not both"),
+    ] {
+        let error = tallow(dir.path(), &[&["run"], order].concat()).fails(2);
+        assert!(error.contains(part), "{order:?}: {error}");
+    }
+    let classifier = folder("resnet-bottleneck");
+    let labels = tallow(classifier.path(), &["run", "--image", "a.png", "m", "--json"]).json();
+    assert_eq!(labels["images"][0]["labels"].as_array().unwrap().len(), 5);
+    let error = tallow(classifier.path(), &["run", "m", "a.png"]).fails(2);
+    assert!(error.contains("--image FILE"), "{error}");
+}

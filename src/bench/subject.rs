@@ -5,7 +5,7 @@ use super::work::{self, Call};
 use super::{LONGEST, ids};
 use crate::model::tensor;
 use crate::picture::{Picture, Processor, no_picture};
-use crate::text::{IDS, STARTS, TYPES, positions};
+use crate::text::{IDS, STARTS, TYPES, most_tokens, positions};
 use crate::vision_language::nothing;
 use crate::{Error, Model, Result, Sound};
 use std::sync::Arc;
@@ -98,8 +98,10 @@ impl Subject {
         if !matches!(self, Subject::Source | Subject::Texts { .. }) {
             return Ok(all);
         }
-        let own = if self == Subject::Source { model.program().options().context } else { positions(model)? };
-        let context = [own, model.program().options().context].into_iter().flatten().fold(LONGEST, usize::min);
+        let own = if self == Subject::Source { None } else { positions(model)? };
+        let plan = model.once().filter(|_| self == Subject::Source).unwrap_or(model.program().plan());
+        let square = most_tokens(plan);
+        let context = [own, square, model.program().options().context].into_iter().flatten().fold(LONGEST, usize::min);
         for &length in lengths.iter().filter(|&&n| n > 0) {
             if length > context {
                 let what = if self == Subject::Source { "a source" } else { "texts" };

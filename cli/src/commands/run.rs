@@ -1,5 +1,6 @@
 //! `tallow run`: text from a prompt, or outputs from inputs.
 
+mod arguments;
 mod outputs;
 mod pictures;
 mod seeing;
@@ -15,7 +16,7 @@ use clap::Args;
 use outputs::Output;
 use speech::SpeechOptions;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use tallow::compiled::Answer;
@@ -39,7 +40,9 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
     tallow run sentiment.model --text - --json < reviews.txt\n  \
     tallow run ./vit-base-patch16-224 --image cat.jpg dog.png\n  \
     tallow run ./clip-vit-base-patch32 --image cat.jpg --text \"a photo of a cat\" \"a photo of a dog\"\n  \
+    tallow run ./clip-vit-base-patch32 --text \"a cat\" --text \"a dog\" --image cat.jpg --image dog.png\n  \
     tallow run ./Qwen2-VL-2B-Instruct --image cat.jpg \"Describe the picture.\"\n  \
+    tallow run ./Qwen2-VL-2B-Instruct \"What has changed?\" --image before.jpg after.jpg\n  \
     tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
 pub struct Run {
     /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
@@ -69,8 +72,8 @@ pub struct Run {
     /// NAME=1,2,3 or NAME=true,false; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
     input: Vec<String>,
-    /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, the text that a model
-    /// writes about them; with --text, how well each text fits each picture.
+    /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, before or behind, the
+    /// text that a model writes about them; with --text, how well each text fits each picture.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
     image: Vec<PathBuf>,
     /// Give what an encoder makes of these texts: vectors with their cosines, labels, tagged tokens, or words for its masks;
@@ -108,12 +111,8 @@ const SAMPLING: &str = "an option of sampling (--temperature, --top-k, --top-p, 
 const WRITES: [&str; 7] = ["--raw", "--system", "--max-tokens", "--stop", "--ignore-end", "--image", SAMPLING];
 
 impl Run {
-    pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
-        let (source, prompt) = match self.arguments.as_slice() {
-            // Whatever it looks like: the texts stand elsewhere.
-            [model] if !self.text.is_empty() => (Some(PathBuf::from(model)), None),
-            arguments => self::arguments(arguments)?,
-        };
+    pub fn execute(mut self, ui: &Ui) -> Result<ExitCode> {
+        let (source, mut prompt) = arguments::of(&self.arguments, &mut self.image, &mut self.text)?;
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
@@ -122,6 +121,12 @@ impl Run {
             let common = speech::Common { max_tokens: self.max_tokens, json: self.json, load };
             self.speech.check(prompt.as_deref(), &self.sampling)?;
             return self.speech.run(&model, &common, ui);
+        }
+        // A text beside pictures is the prompt of a model that writes about them.
+        if let ([text], true, None) = (self.text.as_slice(), model.sight().is_some() && !self.image.is_empty(), &prompt)
+        {
+            prompt = Some(text.clone());
+            self.text.clear();
         }
         if !self.text.is_empty() && !self.image.is_empty() {
             self.refuse_idle("--image and --text", &["--image", "--text"])?;
@@ -162,9 +167,13 @@ impl Run {
                 let inputs = [model.picture(&pictures::read(image, ui)?)?];
                 return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
             }
-            if prompt.is_some() {
+            if let Some(prompt) = prompt {
                 let label = model.file().label();
-                bail!(Error::Usage(format!("{label}: writes no text about pictures; leave the PROMPT out")));
+                let cure = match model.compares() {
+                    true => format!("give texts to compare them with by --text, as --text {prompt:?}"),
+                    false => "leave the PROMPT out".to_owned(),
+                };
+                bail!(Error::Usage(format!("{label}: writes no text about pictures; {cure}")));
             }
             return pictures::run(&model, &self.image, self.json, load, ui);
         }
@@ -449,27 +458,6 @@ fn given_input(text: &str, model: &Model) -> Result<(String, Tensor)> {
     Ok((name.to_owned(), tensor_file::input(name, value, &declared.ty)?))
 }
 
-/// Model and prompt from the positional arguments.
-fn arguments(given: &[String]) -> Result<(Option<PathBuf>, Option<String>)> {
-    match given {
-        [] => Ok((None, None)),
-        [one] if looks_like_model(one) => Ok((Some(PathBuf::from(one)), None)),
-        [one] => Ok((None, Some(one.clone()).filter(|p| p != "-"))),
-        [model, prompt] => Ok((Some(PathBuf::from(model)), Some(prompt.clone()).filter(|p| p != "-"))),
-        more => bail!("{} arguments given; at most MODEL and PROMPT are taken, quote the prompt", more.len()),
-    }
-}
-
-/// An existing path, a name with a model's ending, or a path without white space; anything else is
-/// a prompt, so that a sentence with a slash in it stays one.
-fn looks_like_model(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    Path::new(text).exists()
-        || lower.ends_with(".model")
-        || lower.ends_with(".gguf")
-        || (text.contains('/') && !text.contains(char::is_whitespace))
-}
-
 /// The prompt from stdin, with one final line end left out.
 fn read_prompt() -> Result<String> {
     let mut stdin = std::io::stdin().lock();
@@ -483,19 +471,4 @@ fn read_prompt() -> Result<String> {
         bail!("the prompt on stdin is empty; give some text");
     }
     Ok(prompt.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_argument_is_a_model_only_where_it_looks_like_one() {
-        let prompt = |t: &str| arguments(&[t.to_owned()]).unwrap().1;
-        assert_eq!(prompt("a.model"), None);
-        assert_eq!(prompt("x/y"), None);
-        assert_eq!(prompt("What is 1/2 + 1/4?").as_deref(), Some("What is 1/2 + 1/4?"));
-        assert_eq!(prompt("Hello").as_deref(), Some("Hello"));
-        assert!(arguments(&["a".into(), "b".into(), "c".into()]).is_err());
-    }
 }

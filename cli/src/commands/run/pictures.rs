@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use tallow::Model;
 use tallow::picture::{Picture, Seen};
+use tallow::{Error, Model};
 
 /// Labels of a picture that people are shown.
 const SHOWN: usize = 5;
@@ -19,11 +19,25 @@ const FIRST: usize = 6;
 
 /// Reads a picture file, and says what of it is not looked at.
 pub fn read(file: &Path, ui: &Ui) -> tallow::Result<Picture> {
-    let picture = Picture::read(file)?;
+    let picture = Picture::read(file).map_err(|error| match error {
+        // The parser of arguments takes all that stands behind `--image` for files.
+        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound && is_prose(file) => {
+            Error::Usage(format!(
+                "--image: there is no file `{}`; give a text by --text, or a prompt before --image",
+                ui::printable(&file.display().to_string())
+            ))
+        }
+        other => other,
+    })?;
     if picture.count() > 1 {
         ui.warn(format!("{}: holds {} pictures; the first is looked at", file.display(), picture.count()));
     }
     Ok(picture)
+}
+
+/// Whether a name looks like words.
+fn is_prose(file: &Path) -> bool {
+    file.extension().is_none() && file.to_string_lossy().contains(' ')
 }
 
 /// Prints what the model says of each file.
