@@ -184,7 +184,7 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str, mut damage:
     let declared = declared(kind, &parameters);
     mixer.check(declared.unwrap_or(0))?;
     let mut decoder = symphonia::default::get_codecs()
-        .make(&parameters, &DecoderOptions { verify: frames.is_some(), ..DecoderOptions::default() })
+        .make(&parameters, &DecoderOptions { verify: frames.is_some() })
         .map_err(|e| of_decoder(name, "its codec", e))?;
     // Bytes of the frames of a FLAC file that have not come.
     let mut missing = frames.map(|frames| frames.end.saturating_sub(frames.start));
