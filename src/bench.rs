@@ -4,6 +4,7 @@
 //! measurements: a share compares a rate with the limit just before and just after it.
 
 mod limits;
+mod phase;
 mod profile;
 mod report;
 mod statistics;
@@ -14,7 +15,8 @@ mod tests;
 mod trace;
 mod work;
 
-pub use profile::{Line, Phase, Profile, ProfileOptions, profile, prompt_ids};
+pub use phase::{Line, Phase};
+pub use profile::{Profile, ProfileOptions, Ran, profile, prompt_ids};
 pub use report::{Decode, Encode, Prefill, Report};
 pub use statistics::Measurements;
 pub use subject::{Input, Subject};

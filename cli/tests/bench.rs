@@ -296,6 +296,18 @@ fn bench_measures_every_kind_of_model() {
             let median = |key: &str| part[key]["median"].as_f64().unwrap();
             assert!(median("seconds") > 0.0 && part["multiply_adds"].as_f64().unwrap() > 0.0, "{kind}: {part}");
             assert!(median("share_of_peak") > 0.0);
+            let counted = part["multiply_adds"].as_f64().unwrap();
+            match kind {
+                // 24 tokens of 4 · 48² + 2 · 48², three texts of 2 · 8² · 48, three times the pooler.
+                "bert" => assert_eq!(counted, (24 * 6 * 48 * 48 + 3 * 2 * 64 * 48 + 3 * 48 * 48) as f64),
+                // 9 patches of 3 · 8² numbers; two layers with 10 tokens of 18, inside of 26; five labels.
+                "vit" => assert_eq!(
+                    counted,
+                    (9 * 18 * 192 + 2 * (10 * (4 * 18 * 18 + 2 * 18 * 26) + 2 * 100 * 18) + 5 * 18) as f64
+                ),
+                "resnet" => assert!(counted > 10_000.0, "convolutions count, {counted}"),
+                _ => {}
+            }
             match part["what"].as_str().unwrap() {
                 "texts" => {
                     assert_eq!((part["texts"].as_u64(), part["length"].as_u64()), (Some(3), Some(8)));

@@ -145,13 +145,18 @@ fn whole_attention(plan: &Plan, step: &Step, sizes: [u32; 3], causal: bool, wind
     Work { bytes: one.bytes * texts, multiply_adds: one.multiply_adds * texts }
 }
 
-/// A convolution: each value of the result takes the weights of its channel.
+/// A convolution: each value of the result takes the weights of its channel. These may have been worked out from others
+/// when the plan was made, and are numbers of four bytes then.
 fn convolution(plan: &Plan, step: &Step, weights: &dyn WeightSource, call: &Call) -> Work {
-    let kernel = step.operands.get(1).and_then(|&b| weights.weight(weight(plan, b)?));
-    let (Some(view), Some(ty)) = (kernel, step.types.first()) else { return Work::default() };
-    let each: u64 = view.shape.iter().skip(1).product();
-    let values = ty.shape.dims().iter().map(|dim| size(dim, call)).product::<u64>();
-    Work { bytes: view.bytes.len() as u64, multiply_adds: values.saturating_mul(each) }
+    let Some(&kernel) = step.operands.get(1) else { return Work::default() };
+    let (Some(of), Some(ty)) = (plan.type_of(kernel), step.types.first()) else { return Work::default() };
+    let product = |dims: &[Dim]| dims.iter().map(|dim| size(dim, call)).product::<u64>();
+    let stored = weight(plan, kernel).and_then(|name| weights.weight(name)).map(|view| view.bytes.len() as u64);
+    let each = product(of.shape.dims().get(1..).unwrap_or_default());
+    Work {
+        bytes: stored.unwrap_or_else(|| 4 * product(of.shape.dims())),
+        multiply_adds: product(ty.shape.dims()).saturating_mul(each),
+    }
 }
 
 /// Products with matrices of weights; the rows of the result say how many there are of each.

@@ -27,6 +27,8 @@ pub struct Tag {
     pub label: String,
     /// The probability of that label.
     pub score: f32,
+    /// What the model gave for it, before it became a probability.
+    pub logit: f32,
 }
 
 /// A token for the place of a mask.
@@ -130,7 +132,8 @@ impl Labels {
     pub(super) fn of_token(&self, tokenizer: &Tokenizer, id: u32, logits: &[f32]) -> Tag {
         let (best, score) = best(&softmax(logits), 1).first().copied().unwrap_or_default();
         let token = tokenizer.token_text(id).unwrap_or_default().to_owned();
-        Tag { token, id, label: self.name(best), score }
+        let logit = logits.get(best).copied().unwrap_or_default();
+        Tag { token, id, label: self.name(best), score, logit }
     }
 }
 

@@ -109,7 +109,7 @@ pub fn number(value: f32) -> Value {
 }
 
 fn results(texts: &[String], made: &Made) -> Vec<Value> {
-    let tag = |t: &Tag| json!({ "token": t.token, "id": t.id, "label": t.label, "score": number(t.score) });
+    let tag = |t: &Tag| json!({ "token": t.token, "id": t.id, "label": t.label, "score": number(t.score), "logit": number(t.logit) });
     let filling = |f: &Filling| json!({ "token": f.token, "id": f.id, "score": number(f.score) });
     let fillings = |mask: &Vec<Filling>| mask.iter().map(filling).collect::<Value>();
     let result = |(n, text): (usize, &String)| match made {
