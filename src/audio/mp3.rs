@@ -9,6 +9,8 @@ const RATES: [[u32; 15]; 2] = [
     [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
     [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 ];
+/// Bytes that are looked through for the next frame.
+const MOST_SKIPPED: u64 = 1 << 24;
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 16;
 
@@ -87,7 +89,7 @@ impl Bytes<'_> {
         })
     }
 
-    /// The frame at a place, of the rate of the first; alone it must be followed by another, or by the end of the file.
+    /// The frame at a place, of the version and the rate of the first.
     fn frame(&mut self, at: u64, like: Option<Head>) -> Result<Option<Head>> {
         let head = Head::of(self.get(at, 4)?);
         Ok(head.filter(|head| like.is_none_or(|like| (like.first, like.rate) == (head.first, head.rate))))
@@ -107,55 +109,85 @@ pub(super) fn damage(source: &mut dyn MediaSource) -> Result<Option<String>> {
     found
 }
 
+/// What the frames of a file are.
+#[derive(Default)]
+struct Found {
+    /// The head of the first.
+    first: Option<Head>,
+    /// Those with sound.
+    frames: u64,
+    /// How many the first one tells.
+    told: Option<u64>,
+    /// How often something else lies between two of them, and its bytes.
+    gaps: u64,
+    lost: u64,
+    /// Whether the last is not whole.
+    cut: bool,
+}
+
 fn walk(bytes: &mut Bytes<'_>, end: u64) -> Result<Option<String>> {
-    let (mut at, mut like, mut told) = (0, None, None);
-    let (mut frames, mut gaps, mut lost, mut skipped, mut cut) = (0u64, 0u64, 0u64, 0u64, false);
-    while at < end {
+    let (mut found, mut at, mut skipped) = (Found::default(), 0, 0);
+    while at < end && skipped < MOST_SKIPPED {
         let tag = bytes.tag(at)?;
         if tag > 0 {
             at += tag;
             continue;
         }
-        let Some(head) = bytes.frame(at, like)? else {
+        let head = bytes.frame(at, found.first)?;
+        // What looks like a head behind something else is one if another follows it.
+        let alone = skipped > 0 || found.first.is_none();
+        let head = match head.filter(|head| alone && at + head.length < end) {
+            Some(head) => bytes.frame(at + head.length, Some(head))?.map(|_| head),
+            None => head,
+        };
+        let Some(head) = head else {
             (at, skipped) = (at + 1, skipped + 1);
             continue;
         };
-        let next = at + head.length;
-        // What looks like a head behind something else is one if another follows it.
-        if (skipped > 0 || like.is_none()) && next < end && bytes.frame(next, Some(head))?.is_none() {
-            (at, skipped) = (at + 1, skipped + 1);
-            continue;
-        }
-        if next > end {
-            cut = true;
+        if at + head.length > end {
+            found.cut = skipped == 0;
             break;
         }
-        if skipped > 0 && frames > 0 {
-            (gaps, lost) = (gaps + 1, lost + skipped);
-        }
-        if like.is_none() {
-            told = frames_told(bytes.get(at, head.length.min(PIECE) as usize)?, head.inner);
-        }
-        // A frame that tells how many there are is none of them.
-        frames += u64::from(told.is_none() || like.is_some());
-        (like, skipped, at) = (like.or(Some(head)), 0, next);
+        found.take(head, bytes.get(at, head.length.min(PIECE) as usize)?, skipped);
+        (at, skipped) = (at + head.length, 0);
     }
-    let Some(like) = like else { return Ok(None) };
-    let seconds = |frames: u64| (frames * like.samples()) as f64 / f64::from(like.rate);
-    let mut causes = Vec::new();
-    if gaps > 0 {
-        let places = if gaps == 1 { "one place".to_owned() } else { format!("{gaps} places") };
-        causes.push(format!("is damaged in {places}: {lost} bytes between its frames are no sound"));
-    }
-    match told {
-        Some(told) if frames < told => {
-            let (found, whole) = (seconds(frames), seconds(told));
-            causes.push(format!("ends after {found:.2} s of the {whole:.2} s that its head tells"));
+    Ok(found.damage())
+}
+
+impl Found {
+    /// One more frame, behind so many bytes that are none.
+    fn take(&mut self, head: Head, frame: &[u8], skipped: u64) {
+        if self.first.is_none() {
+            self.first = Some(head);
+            self.told = frames_told(frame, head.inner);
+            // One that tells how many there are is none of them.
+            self.frames = u64::from(self.told.is_none());
+            return;
         }
-        None if cut => causes.push("ends in the middle of a frame: it was cut off".to_owned()),
-        _ => {}
+        if skipped > 0 {
+            (self.gaps, self.lost) = (self.gaps + 1, self.lost + skipped);
+        }
+        self.frames += 1;
     }
-    Ok((!causes.is_empty()).then(|| causes.join(", and ")))
+
+    fn damage(&self) -> Option<String> {
+        let first = self.first?;
+        let seconds = |frames: u64| (frames * first.samples()) as f64 / f64::from(first.rate);
+        let mut causes = Vec::new();
+        if self.gaps > 0 {
+            let places = if self.gaps == 1 { "one place".to_owned() } else { format!("{} places", self.gaps) };
+            causes.push(format!("is damaged in {places}: {} bytes between its frames are no sound", self.lost));
+        }
+        match self.told {
+            Some(told) if self.frames < told => {
+                let (found, whole) = (seconds(self.frames), seconds(told));
+                causes.push(format!("ends after {found:.2} s of the {whole:.2} s that its head tells"));
+            }
+            None if self.cut => causes.push("ends in the middle of a frame: it was cut off".to_owned()),
+            _ => {}
+        }
+        (!causes.is_empty()).then(|| causes.join(", and "))
+    }
 }
 
 /// How many frames follow, where the first frame of a file tells it instead of sound.

@@ -16,7 +16,7 @@ use tallow::format::AtomicFile;
 /// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache); without it the
 /// storyteller is measured. The run is made twice and the second one is shown: by operation and by place in the graph,
 /// the prompt, or what the model reads at once, and the tokens after it apart. GB/s are bytes of encoded matrices and of cached keys and values, GMAC/s
-/// products with matrices and of attention.
+/// products with matrices, of convolutions and of attention.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow profile qwen2.5-coder-0.5b.gguf\n  \

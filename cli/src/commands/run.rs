@@ -78,7 +78,7 @@ pub struct Run {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
     image: Vec<PathBuf>,
     /// Give what an encoder makes of these texts: vectors with their cosines, labels, tagged tokens, or words for its masks;
-    /// `-` reads one text a line from stdin.
+    /// `-` reads one text a line from stdin, blank lines too.
     #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with_all = ["raw", "system", "stop", "input", "output"])]
     text: Vec<String>,
     /// Take each text as two with a tab between, for a model that compares them.
