@@ -373,4 +373,12 @@ fn what_is_too_long_for_a_model_is_said() {
         let error = tallow(folder.path(), &["profile", &path, "--tokens", "100000"]).fails(2);
         assert!(error.contains(what) && error.contains("--tokens"), "{error}");
     }
+    // A picture of any size, by a model that does not say which.
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/goldens-vision/resnet-basic");
+    for command in ["bench", "profile"] {
+        let from = from.display().to_string();
+        tallow(folder.path(), &["import", &from, "-o", "r.model", "--force"]).fine();
+        let error = tallow(folder.path(), &[command, "r.model"]).fails(2);
+        assert!(error.contains("`[architecture.processor]`, which is missing here"), "{error}");
+    }
 }

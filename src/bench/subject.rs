@@ -14,6 +14,10 @@ use tallow_frontends::families::seq2seq::Speech;
 use tallow_frontends::families::vision::IMAGE_EMBEDS;
 use tallow_ir::{Op, POS};
 
+/// Most tokens of texts that run together.
+const MOST_BATCH: usize = 1 << 16;
+/// Most pairs of a token and a text among those: graphs ask of each pair whether they belong together.
+const MOST_PAIRS: usize = 1 << 26;
 /// Width and height of a picture that is made up, before it is prepared.
 const MADE_PICTURE: [u32; 2] = [640, 480];
 
@@ -56,13 +60,7 @@ impl Subject {
             () if model.sight().is_some() => Ok(Subject::Sight),
             () if continues_ids(model).is_ok() => Ok(Subject::Decoder),
             () if model.driver().is_none() && inputs.len() == 1 && has_size(model)? => Ok(Subject::Pictures),
-            () => Err(match continues_ids(model) {
-                Err(Error::Usage(why)) => Error::Usage(format!(
-                    "{why}. What can be measured: texts that go on from ids, encoders of texts, encoder-decoders, models of \
-                     pictures, and speech of the type whisper"
-                )),
-                other => other.err().unwrap_or_else(|| Error::Usage("nothing can be measured".into())),
-            }),
+            () => Err(refusal(model)),
         }
     }
 
@@ -77,7 +75,7 @@ impl Subject {
     }
 
     /// The whole inputs of these lengths; what is too long is noted in `skipped`. Texts run as many at a time as have `batch`
-    /// tokens together, and at least one.
+    /// tokens together, at most 65,536, and at least one; fewer where short texts have too many pairs of a token and a text.
     ///
     /// # Errors
     /// A config that does not say how pictures are prepared; errors of preparing them.
@@ -111,7 +109,7 @@ impl Subject {
             all.push(match self {
                 Subject::Source => source(model, &ids(length, vocabulary(model)))?,
                 _ => {
-                    let count = (batch / length).clamp(1, LONGEST / length);
+                    let count = together(length, batch.min(square.unwrap_or(MOST_BATCH)));
                     texts(model, count, &ids(count * length, vocabulary(model)))?
                 }
             });
@@ -124,7 +122,7 @@ impl Subject {
         let mut session = Session::new(model.program().clone());
         let beside = match (self, whole) {
             (Subject::Sight, _) => nothing(model)?,
-            (Subject::Source | Subject::Sound, Some(whole)) => whole.run(&mut whole.session())?,
+            (Subject::Source | Subject::Sound, Some(whole)) => whole.session().run(&whole.inputs, Rows::All)?,
             _ => Vec::new(),
         };
         match self {
@@ -134,6 +132,29 @@ impl Subject {
         }
         Ok((session, beside))
     }
+}
+
+/// How many texts of a length run in a call of about so many tokens.
+fn together(length: usize, batch: usize) -> usize {
+    let pairs = (MOST_PAIRS / length).isqrt();
+    (batch.min(MOST_BATCH) / length).min(pairs).max(1)
+}
+
+/// Why nothing is measured of a model, and what can be.
+fn refusal(model: &Model) -> Error {
+    let why = match continues_ids(model) {
+        Err(Error::Usage(why)) => why,
+        Err(other) => return other,
+        Ok(()) => format!("{}: takes more than can be made up", model.file().label()),
+    };
+    let pictures = match model.picture_input().is_some() && model.driver().is_none() {
+        true => " (whose config says how they are prepared: `[architecture.processor]`, which is missing here)",
+        false => "",
+    };
+    Error::Usage(format!(
+        "{why}. What can be measured: texts that go on from ids, encoders of texts, encoder-decoders, models of \
+         pictures{pictures}, and speech of the type whisper"
+    ))
 }
 
 /// Whether a picture goes in whose size is known: that of the input, or what the config makes of any.
@@ -347,4 +368,15 @@ fn features(model: &Model, sound: &Sound) -> Result<(String, Tensor)> {
 fn once(model: &Model) -> Result<Arc<Program>> {
     let missing = || Error::Graph { file: model.file().label(), source: "it has no part that runs once".into() };
     model.once_program().cloned().ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_texts_run_together_as_have_so_many_tokens() {
+        assert_eq!([together(32, 512), together(256, 512), together(600, 512)], [16, 2, 1]);
+        assert_eq!([together(1, usize::MAX), together(256, usize::MAX)], [8192, 256]);
+    }
 }
