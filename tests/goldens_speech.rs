@@ -306,7 +306,11 @@ fn files_that_are_damaged_say_how_much_was_read() {
     // And the other way round.
     wav[4..8].copy_from_slice(&(36 + 1600u32).to_le_bytes());
     wav[40..44].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(damage(wav), (String::new(), 0.05));
+    assert_eq!(damage(wav.clone()), (String::new(), 0.05));
+    // One that tells of more sound than would lie in it.
+    wav[40..44].copy_from_slice(&4000u32.to_le_bytes());
+    let (said, seconds) = damage(wav);
+    assert_eq!((said.as_str(), seconds), ("ends after 1600 of the 4000 bytes of sound that its head tells", 0.05));
     // Where nothing can be read there is no sound.
     assert!(unreadable(mp3[..starts[0] + 60].to_vec(), 3).contains("cut off"));
 }

@@ -90,6 +90,7 @@ fn the_model_the_pictures_and_the_prompt_may_stand_in_any_order() {
     for order in [
         &["m.model", prompt, "--image", "wide.png", "--image", "tall.png"][..],
         &["m.model", "--image", "wide.png", "tall.png", prompt],
+        &["m.model", "--image", "wide.png", prompt, "--image", "tall.png"],
         &["m.model", "--image", "wide.png", "--image", "tall.png", prompt],
         &["--image", "wide.png", "tall.png", "m.model", prompt],
         &["--image", "wide.png", "--image", "tall.png", "m.model", prompt],

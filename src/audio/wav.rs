@@ -31,10 +31,13 @@ pub(super) fn rate(head: &[u8]) -> Option<u32> {
     number(head, chunk(head, b"fmt ")?.end + 4)
 }
 
-/// Whether the file does not tell how long it is, or how long its sound is.
+/// Whether the file does not tell how long it is, or how long its sound is, or tells of more sound than would lie in it.
 pub(super) fn has_no_length(head: &[u8]) -> bool {
-    let unknown = |at| number(head, at).is_some_and(|length| length >= UNKNOWN_LENGTH);
-    unknown(4) || chunk(head, b"data").is_some_and(|length| unknown(length.start))
+    let of_file = number(head, 4).map_or(0, |length| u64::from(length) + 8);
+    let unknown = |length: u32| length >= UNKNOWN_LENGTH;
+    let of_sound = chunk(head, b"data").and_then(|place| Some((place.end as u64, number(head, place.start)?)));
+    let too_long = |(from, length): (u64, u32)| unknown(length) || from + u64::from(length) > of_file;
+    number(head, 4).is_some_and(unknown) || of_sound.is_some_and(too_long)
 }
 
 /// Writes the lengths of such a file into its head, as if its sound reached to its end. Says what is wrong where the head

@@ -8,13 +8,15 @@ use tallow::picture::Picture;
 use tallow::{Error, Model};
 
 /// The pictures and the prompt. A prompt behind `--image` is taken for one more file by the parser of arguments: the last
-/// of several that is no file is the prompt.
+/// that is no file is the prompt, and so is the only one.
 pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>, ui: &Ui) -> Result<(Vec<Picture>, String)> {
-    let (files, prompt) = match (files, prompt) {
-        ([files @ .., last], None) if !files.is_empty() && !last.exists() => {
-            (files, Some(last.to_string_lossy().into_owned()))
+    let mut files = files.to_vec();
+    let missing: Vec<usize> = (0..files.len()).filter(|&at| !files[at].exists()).collect();
+    let prompt = match (prompt, missing.as_slice()) {
+        (None, [.., last]) if files.len() > 1 && (*last == files.len() - 1 || missing.len() == 1) => {
+            Some(files.remove(*last).to_string_lossy().into_owned())
         }
-        (files, prompt) => (files, prompt),
+        (prompt, _) => prompt,
     };
     let prompt = match prompt {
         Some(prompt) if prompt != "-" => prompt,
