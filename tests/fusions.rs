@@ -258,6 +258,78 @@ fn a_value_that_is_an_output_keeps_a_pattern_apart() {
     }
 }
 
+/// Feed-forwards of five experts, two for each of the rows `%x` `[S, 32]`: how, the graph behind its input, and values
+/// inside.
+fn experts() -> Vec<(String, String, &'static [&'static str])> {
+    let mut all = Vec::new();
+    // Matrices of gate and up, and of the way back; widths that fill panels, and one that does not.
+    for (w, down, width) in
+        [("q8", "q4", 32), ("q4", "q8", 96), ("u32", "u32", 5), ("q8", "u32", 40), ("u32", "q8", 32)]
+    {
+        for (joined, gate) in
+            [(false, "SwiGlu(%p, %q)"), (true, "SwiGlu(%p, %q)"), (false, "GeGlu(%p, %q)"), (true, "Mul(%t, %q)")]
+        {
+            let rows = format!("f32[S, 2, {width}]");
+            let mut text = format!(
+                "weight %router = \"router\": u32[5, 32]
+                 %scores: f32[S, 5] = Matmul(%x, %router)
+                 %weights: f32[S, 2], %index: i64[S, 2] = TopK(%scores) {{ axis = -1, k = 2 }}\n"
+            );
+            text += &match joined {
+                true => format!(
+                    "weight %a = \"a\": {w}[5, {}, 32]
+                     %both: f32[S, 2, {0}] = ExpertMatmul(%x, %a, %index)
+                     %p: {rows}, %q: {rows} = Split(%both) {{ axis = 2, sizes = [{width}, {width}] }}\n",
+                    2 * width
+                ),
+                false => format!(
+                    "weight %a = \"a\": {w}[5, {width}, 32]
+                     weight %b = \"b\": {w}[5, {width}, 32]
+                     %p: {rows} = ExpertMatmul(%x, %a, %index)
+                     %q: {rows} = ExpertMatmul(%x, %b, %index)\n"
+                ),
+            };
+            if gate.contains("%t") {
+                text += &format!("%t: {rows} = Gelu(%p) {{ approximate = true }}\n");
+            }
+            text += &format!(
+                "%h: {rows} = {gate}
+                 weight %c = \"c\": {down}[5, 32, {width}]
+                 %d: f32[S, 2, 32] = ExpertMatmul(%h, %c, %index)
+                 %column: f32[S, 2, 1] = Unsqueeze(%weights) {{ axes = [2] }}
+                 %e: f32[S, 2, 32] = Mul(%d, %column)
+                 %y: f32[S, 32] = Reduce(%e) {{ how = sum, axes = [1], keep = false }}
+                 output y = %y\n"
+            );
+            let inner: &[&str] = if joined { &["both", "q", "h", "d", "e"] } else { &["p", "q", "h", "d", "e"] };
+            all.push((format!("experts of {w} and {down}, {width} wide, joined: {joined}, {gate}"), text, inner));
+        }
+    }
+    all
+}
+
+#[test]
+fn feed_forwards_of_experts_are_what_their_parts_are() {
+    for (what, text, _) in experts() {
+        for (how, operand) in operands(32) {
+            let what = format!("{what}, {how}");
+            let found = operations(&same(&format!("{operand}{text}"), &what));
+            assert!(found.contains(&"ExpertFeedForward") && !found.contains(&"ExpertMatmul"), "{what}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_is_an_output_keeps_experts_apart() {
+    for (what, text, inner) in experts().into_iter().take(2) {
+        for inner in inner {
+            let what = format!("{what} with `{inner}` shown");
+            let program = same(&format!("input %x: f32[S, 32]\n{text}\n output inner = %{inner}"), &what);
+            assert!(!operations(&program).contains(&"ExpertFeedForward"), "{what}");
+        }
+    }
+}
+
 /// One kind of attention over a cache.
 struct Attended {
     heads: usize,

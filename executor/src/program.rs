@@ -385,6 +385,7 @@ fn is_product(op: &Op) -> bool {
             | Op::GatedMatmul { .. }
             | Op::MatmulBias { .. }
             | Op::ExpertMatmul
+            | Op::ExpertFeedForward { .. }
     )
 }
 

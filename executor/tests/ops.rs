@@ -34,6 +34,7 @@ const CHECK_DATA: &[&str] = &[
     "Remainder",
     "Reduce",
     "ExpertMatmul",
+    "ExpertFeedForward",
     "Sample",
     "RelativePosEmbedding",
     "NonMaxSuppression",

@@ -1,4 +1,5 @@
-"""ExpertMatmul: products of rows with the matrices of chosen experts, as an einsum over gathered matrices.
+"""ExpertMatmul: products of rows with the matrices of chosen experts, as an einsum over gathered matrices; and
+ExpertFeedForward, three of them with a gate and a weighted sum.
 
 Needs torch and safetensors.
 """
@@ -43,5 +44,41 @@ bad(OP, {}, ["i64[5, 8]", "f32[4, 6, 8]", "i64[5, 2]"], "x has the type i64")
 bad(OP, {}, ["f32[5, 8]", "f32[4, 6, 8]", "bool[5, 2]"], "index has the type bool")
 fault(OP, "past_the_last", {}, {"x": x, "W": w, "index": torch.tensor([[0], [2], [1]])}, "id 2 is no row of a table of 2")
 fault(OP, "negative", {}, {"x": x, "W": w, "index": torch.tensor([[0], [-1], [1]])}, "id -1 is no row of a table of 2")
+
+FEED_FORWARD = "ExpertFeedForward"
+
+
+def feed_forward(name, s, chosen, experts, k, width, activation, f, joined, kinds, seed=0, columns=None):
+    generator = torch.Generator().manual_seed(seed)
+    index = torch.stack([torch.randperm(experts, generator=generator)[:chosen] for _ in range(s)])
+    x, weights = rand(s, k, seed=seed), rand(s, chosen, seed=seed + 1)
+    gate, up = rand(experts, width, k, seed=seed + 2), rand(experts, width, k, seed=seed + 3)
+    down = rand(experts, columns or k, width, seed=seed + 4)
+    inner = {"W_gate_up": torch.cat([gate, up], 1)} if joined else {"W_gate": gate, "W_up": up}
+    y = f(expected(x, gate, index)) * expected(x, up, index)
+    y = (expected(y, down, index) * weights[:, :, None]).sum(1)
+    operands = {"x": x, "index": index, "weights": weights} | inner | {"W_down": down}
+    fields = {"activation": activation, "joined": str(joined).lower()}
+    case(FEED_FORWARD, name, fields, operands, y, tolerance=1e-6 * k * width, kinds=kinds)
+
+
+silu, gelu = torch.nn.functional.silu, torch.nn.functional.gelu
+feed_forward("apart", 5, 2, 4, 8, 6, "silu", silu, False, ["ordinary"])
+feed_forward("joined", 5, 2, 4, 8, 6, "gelu", gelu, True, ["ordinary"])
+feed_forward("relu", 4, 3, 6, 4, 8, "relu", torch.relu, False, ["ordinary"], columns=5)
+feed_forward("no_activation", 4, 1, 2, 4, 3, "none", lambda x: x, True, ["ordinary"])
+feed_forward("one_of_everything", 1, 1, 1, 1, 1, "silu", silu, False, ["size_one"])
+feed_forward("odd_sizes", 7, 3, 5, 7, 3, "tanh", torch.tanh, True, ["odd"], seed=3, columns=5)
+plain, joined = {"activation": "silu", "joined": "false"}, {"activation": "silu", "joined": "true"}
+first = ["f32[5, 8]", "i64[5, 2]", "f32[5, 2]"]
+bad(FEED_FORWARD, plain, first + ["f32[4, 6, 8]", "f32[4, 8, 6]"], "3 matrices are wanted, found 2")
+bad(FEED_FORWARD, joined, first + ["f32[4, 7, 8]", "f32[4, 8, 3]"], "no two halves")
+bad(FEED_FORWARD, joined, first + ["f32[4, 6, 8]", "f32[4, 8, 6]"], "the last dimension of x is 3, expected 6")
+bad(FEED_FORWARD, plain, first + ["f32[4, 6, 8]", "f32[4, 5, 8]", "f32[4, 8, 6]"], "they must agree")
+bad(FEED_FORWARD, plain, ["f32[5, 8]", "i64[5, 2]", "f32[5, 3]"] + ["f32[4, 6, 8]"] * 2 + ["f32[4, 8, 6]"], "they must agree")
+bad(FEED_FORWARD, plain, ["f32[5, 2, 8]"] + first[1:] + ["f32[4, 6, 8]"] * 2 + ["f32[4, 8, 6]"], "x has shape [5, 2, 8]")
+w = rand(2, 3, 4)
+operands = {"x": rand(3, 4), "index": torch.tensor([[0], [2], [1]]), "weights": rand(3, 1), "W_gate": w, "W_up": w}
+fault(FEED_FORWARD, "past_the_last", plain, operands | {"W_down": rand(2, 4, 3)}, "id 2 is no row of a table of 2")
 
 write()

@@ -98,7 +98,7 @@ pub fn of_step(plan: &Plan, step: &Step, weights: &dyn WeightSource, call: &Call
         | Op::JoinedMatmul { .. }
         | Op::GatedMatmul { .. }
         | Op::MatmulBias { .. } => products(plan, step, weights, call),
-        Op::ExpertMatmul => experts(plan, step, weights, call),
+        Op::ExpertMatmul | Op::ExpertFeedForward { .. } => experts(plan, step, weights, call),
         Op::Conv1d { .. }
         | Op::Conv2d { .. }
         | Op::Conv3d { .. }
@@ -175,13 +175,23 @@ fn products(plan: &Plan, step: &Step, weights: &dyn WeightSource, call: &Call) -
 
 /// Products with the chosen ones of several matrices: as many as are chosen, though tokens may choose the same.
 fn experts(plan: &Plan, step: &Step, weights: &dyn WeightSource, call: &Call) -> Work {
-    let Some(view) = step.operands.iter().find_map(|&b| weights.weight(weight(plan, b)?)) else {
-        return Work::default();
+    let chosen = match step.op {
+        // x, index, weights, matrices.
+        Op::ExpertFeedForward { .. } => {
+            let index = step.operands.get(1).and_then(|&b| plan.type_of(b));
+            let choices = index.and_then(|ty| ty.shape.last()?.as_const()).map_or(1, |n| n.max(0) as u64);
+            index.map_or(1, |ty| rows(&ty.shape, call)).saturating_mul(choices)
+        }
+        _ => step.types.first().map_or(1, |ty| rows(&ty.shape, call)),
     };
-    let &[experts, n, k] = view.shape else { return Work::default() };
-    let chosen = step.types.first().map_or(1, |ty| rows(&ty.shape, call));
-    let bytes = view.bytes.len() as u64 / experts.max(1) * chosen.min(experts);
-    Work { bytes, multiply_adds: n.saturating_mul(k).saturating_mul(chosen) }
+    let mut work = Work::default();
+    for view in step.operands.iter().filter_map(|&b| weights.weight(weight(plan, b)?)) {
+        if let &[experts, n, k] = view.shape {
+            let bytes = view.bytes.len() as u64 / experts.max(1) * chosen.min(experts);
+            work += Work { bytes, multiply_adds: n.saturating_mul(k).saturating_mul(chosen) };
+        }
+    }
+    work
 }
 
 /// Rows of a shape: the product of all dimensions but the last.

@@ -55,6 +55,12 @@ pub static PASSES: &[Pass] = &[
         way: Way::Rule(&target::gated_activations::GatedActivations),
     },
     Pass {
+        name: "experts",
+        stage: Target,
+        doc: "Makes one operation of the feed-forward of chosen experts.",
+        way: Way::Rule(&target::experts::Experts),
+    },
+    Pass {
         name: "joined-projections",
         stage: Target,
         doc: "Multiplies a value by all matrices that it meets at once.",

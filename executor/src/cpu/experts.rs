@@ -5,7 +5,10 @@ use super::Run;
 use crate::error::Result;
 use crate::interpreter::layout::{ids_of, operand};
 use crate::interpreter::limits;
-use crate::kernels::experts::{ExpertRows, Grouped, experts_exact, experts_packed};
+use crate::kernels::activation::Activation;
+use crate::kernels::experts::{
+    ExpertMatrices, ExpertRows, Grouped, Inner, experts_exact, experts_packed, feed_forward_packed,
+};
 use crate::kernels::matmul::ExactRows;
 use crate::kernels::packed::Packed;
 use crate::value::{Val, with_slice};
@@ -48,6 +51,49 @@ impl Run<'_> {
             })??;
         }
         Ok(Some(Tensor::from_vec(y, (tokens, chosen, n), &Device::Cpu)?))
+    }
+
+    /// `ExpertFeedForward` with packed matrices; `None` for others, and for experts that share panels.
+    pub(super) fn feed_forward(
+        &self,
+        activation: Activation,
+        [x, index, weights]: [&Tensor; 3],
+        matrices: &[Val],
+    ) -> Result<Option<Tensor>> {
+        let mut packed = Vec::with_capacity(matrices.len());
+        let mut experts = 0;
+        for matrix in matrices {
+            let Val::Weight(weight) = matrix else { return Ok(None) };
+            let view = weight.view()?;
+            if !Packed::packs(view.encoding) {
+                return Ok(None);
+            }
+            experts = view.shape.first().map_or(0, |&n| n as usize);
+            let Some(w) = weight.packed(self.team)? else { return Ok(None) };
+            packed.push(w);
+        }
+        let (inner, down) = match packed[..] {
+            [gate, up, down] => (Inner::Apart(gate, up), down),
+            [both, down] => (Inner::Joined(both), down),
+            _ => return Ok(None),
+        };
+        let matrices = ExpertMatrices { experts, inner, down };
+        let (Some([k, width, columns]), &[tokens, chosen]) = (matrices.widths(), index.dims()) else { return Ok(None) };
+        if tokens == 0 || chosen == 0 || x.dims() != [tokens, k] || weights.dims() != [tokens, chosen] {
+            return Ok(None);
+        }
+        limits::product(self.step, &[tokens, chosen, width.max(columns)])?;
+        let ids = ids_of(self.step, index, experts)?;
+        let mut grouped = None;
+        self.check(Grouped::new(&ids, experts).map(|made| grouped = Some(made)))?;
+        let Some(grouped) = grouped else { return Ok(None) };
+        let mut y = vec![0f32; tokens * columns];
+        self.check(with_slice(x, |x| {
+            with_slice(weights, |weights| {
+                feed_forward_packed(x, &grouped, weights, &matrices, activation, &mut y, self.team)
+            })
+        })??)?;
+        Ok(Some(Tensor::from_vec(y, (tokens, columns), &Device::Cpu)?))
     }
 
     /// Products with matrices of a file.

@@ -24,6 +24,17 @@ pub(super) fn step(team: &Team, step: &Step, operands: &[Val], frame: &mut Frame
                 return Ok(Some(vec![Val::Tensor(y)]));
             }
         }
+        (
+            Op::ExpertFeedForward { activation: by, .. },
+            [Val::Tensor(x), Val::Tensor(index), Val::Tensor(weights), matrices @ ..],
+        ) if is_f32(x) && is_f32(weights) => {
+            if let Some(kind) = by.op().as_ref().and_then(activation) {
+                let y = Run { team, step }.feed_forward(kind, [x, index, weights], matrices)?;
+                if let Some(y) = y {
+                    return Ok(Some(vec![Val::Tensor(y)]));
+                }
+            }
+        }
         (op, _) if !fused::is_fused(op) => return Ok(None),
         _ => {}
     }

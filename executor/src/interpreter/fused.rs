@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::value::Val;
 use tallow_compiler::Step;
 use tallow_ir::Op;
-use tallow_ir::ops::{Activation, CachedParts, Real};
+use tallow_ir::ops::{Activation, CachedParts, Real, Reduction};
 
 /// What runs plain operations.
 pub(crate) trait Plain {
@@ -40,6 +40,7 @@ pub(crate) fn is_fused(op: &Op) -> bool {
             | Op::GatedMatmul { .. }
             | Op::Gated { .. }
             | Op::MatmulBias { .. }
+            | Op::ExpertFeedForward { .. }
             | Op::SkipLayerNorm { .. }
             | Op::CachedAttention { .. }
     )
@@ -90,6 +91,30 @@ pub(crate) fn run(plain: &(impl Plain + ?Sized), step: &Step, x: &[Val], frame: 
             let product = one(plain, step, Op::Matmul, &[x, w.clone()], frame)?;
             let sum = one(plain, step, Op::Add, &[product, b.clone()], frame)?;
             Ok(vec![activate(plain, step, *activation, sum, frame)?])
+        }
+        (Op::ExpertFeedForward { activation, joined }, [x, index, weights, matrices @ ..]) => {
+            let [inner @ .., down] = matrices else { return Err(few(step)) };
+            let mut product = |x: &Val, w: &Val| {
+                let operands = [x.clone(), w.clone(), index.clone()];
+                one(plain, step, Op::ExpertMatmul, &operands, frame)
+            };
+            let made = inner.iter().map(|w| product(x, w)).collect::<Result<Vec<_>>>()?;
+            let halves = match (joined, made.as_slice()) {
+                (false, [_, _]) => made,
+                (true, [both]) => {
+                    let both = both.tensor(&[])?;
+                    let width = both.dim(2)? / 2;
+                    vec![Val::Tensor(both.narrow(2, 0, width)?), Val::Tensor(both.narrow(2, width, width)?)]
+                }
+                _ => return Err(few(step)),
+            };
+            let y = one(plain, step, activation.gate(), &halves, frame)?;
+            let operands = [y, down.clone(), index.clone()];
+            let y = one(plain, step, Op::ExpertMatmul, &operands, frame)?;
+            let weights = Val::Tensor(weights.tensor(frame.caches)?.unsqueeze(2)?);
+            let y = one(plain, step, Op::Mul, &[y, weights], frame)?;
+            let sum = Op::Reduce { how: Reduction::Sum, axes: vec![1], keep: false };
+            Ok(vec![one(plain, step, sum, &[y], frame)?])
         }
         (Op::CachedAttention { .. }, [q, k, v, rest @ ..]) => cached_attention(plain, step, [q, k, v], rest, frame),
         _ => Err(few(step)),

@@ -228,6 +228,7 @@ fn compute(step: &Step, x: &[Tensor], frame: &mut Frame<'_>) -> Result<Vec<Tenso
         | Op::GatedMatmul { .. }
         | Op::Gated { .. }
         | Op::MatmulBias { .. }
+        | Op::ExpertFeedForward { .. }
         | Op::SkipLayerNorm { .. }
         | Op::CachedAttention { .. } => Err(layout::operand(step, "it is run as the operations it stands for".into())),
 

@@ -1,6 +1,10 @@
 //! Products of rows with the matrices of their experts: rows of one expert are multiplied together, and experts without
 //! rows cost nothing.
 
+mod feed_forward;
+
+pub use feed_forward::{ExpertMatrices, Inner, feed_forward_packed};
+
 use super::disjoint::Disjoint;
 use super::matmul::{ExactRows, exact_part};
 use super::packed::{PANEL, Packed, Quantized, QuantizedRows, Scratch, Target, product};
@@ -246,6 +250,7 @@ fn quantize(rows: ExpertRows<'_>, grouped: &Grouped, team: &Team) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::activation::{Activation, gate_in_place};
     use crate::kernels::packed::{matmul_packed, pack};
     use crate::kernels::{WeightRows, matmul};
     use tallow_format::Encoding;
@@ -318,6 +323,89 @@ mod tests {
                         }
                         let got = &y[place * n..][..n];
                         assert_eq!(got, alone, "{encoding}, {n} rows of {k}, place {place}, {threads} threads");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A packed matrix in memory of its own.
+    struct Matrix {
+        encoding: Encoding,
+        rows: usize,
+        k: usize,
+        memory: Vec<u8>,
+        skip: usize,
+    }
+
+    impl Matrix {
+        fn new(encoding: Encoding, rows: usize, k: usize, salt: usize, team: &Team) -> Self {
+            let mut bytes = Vec::new();
+            encoding.encode(&some(rows * k, salt), &mut bytes).unwrap();
+            let (mut memory, skip) = aligned(Packed::bytes(encoding, rows, k).unwrap());
+            let end = memory.len() - 64 + skip;
+            pack(&WeightRows::new(encoding, &bytes, rows, k).unwrap(), &mut memory[skip..end], team).unwrap();
+            Self { encoding, rows, k, memory, skip }
+        }
+
+        fn packed(&self) -> Packed<'_> {
+            let end = self.memory.len() - 64 + self.skip;
+            Packed::new(self.encoding, self.rows, self.k, &self.memory[self.skip..end]).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_feed_forward_has_the_bits_of_its_parts() {
+        let (k, width, columns, experts, chosen) = (64, 32, 48, 7, 3);
+        for tokens in [1, 2, 60] {
+            let index: Vec<u32> = (0..tokens * chosen).map(|i| ((i * i + i / 5) % experts) as u32).collect();
+            let grouped = Grouped::new(&index, experts).unwrap();
+            let (x, weights) = (some(tokens * k, 5), some(tokens * chosen, 17));
+            for (inner, back) in [(Encoding::Q8, Encoding::Q4), (Encoding::Q4, Encoding::Q8)] {
+                for threads in [1, 3] {
+                    let team = Team::new(threads).unwrap();
+                    let matrix = |rows, k, salt| Matrix::new(inner, experts * rows, k, salt, &team);
+                    let (gate, up, both) = (matrix(width, k, 1), matrix(width, k, 2), matrix(2 * width, k, 3));
+                    let down = Matrix::new(back, experts * columns, width, 4, &team);
+                    let product = |x: &[f32], k, shared_by, w: &Matrix| {
+                        let n = w.rows / experts;
+                        let mut y = vec![0.0; index.len() * n];
+                        experts_packed(ExpertRows { x, k, shared_by }, &grouped, &w.packed(), n, &mut y, &team)
+                            .unwrap();
+                        y
+                    };
+                    for joined in [false, true] {
+                        let (gates, ups) = if joined {
+                            let both = product(&x, k, chosen, &both);
+                            let half = |skip| both.chunks(width).skip(skip).step_by(2).flatten().copied().collect();
+                            (half(0), half(1))
+                        } else {
+                            (product(&x, k, chosen, &gate), product(&x, k, chosen, &up))
+                        };
+                        let mut between: Vec<f32> = ups;
+                        let gates: Vec<f32> = gates;
+                        gate_in_place(Activation::Silu, &gates, &mut between);
+                        let made = product(&between, width, 1, &down);
+                        let mut want = Vec::new();
+                        for s in 0..tokens {
+                            want.extend((0..columns).map(|n| {
+                                let term = |c: usize| made[(s * chosen + c) * columns + n] * weights[s * chosen + c];
+                                (0..chosen).map(|c| f64::from(term(c))).sum::<f64>() as f32
+                            }));
+                        }
+                        let inner = match joined {
+                            false => Inner::Apart(gate.packed(), up.packed()),
+                            true => Inner::Joined(both.packed()),
+                        };
+                        let all = ExpertMatrices { experts, inner, down: down.packed() };
+                        let mut y = vec![0.0; tokens * columns];
+                        feed_forward_packed(&x, &grouped, &weights, &all, Activation::Silu, &mut y, &team).unwrap();
+                        assert_eq!(y, want, "{inner:?}, {tokens} tokens, {threads} threads, joined: {joined}");
+                        let short =
+                            feed_forward_packed(&x, &grouped, &weights[1..], &all, Activation::Silu, &mut y, &team);
+                        assert!(short.is_err());
+                        let fewer = ExpertMatrices { experts: experts + 1, ..all };
+                        assert_eq!(fewer.widths(), None);
                     }
                 }
             }

@@ -92,6 +92,7 @@ impl Class {
             | Op::ExpertMatmul
             | Op::JoinedMatmul { .. }
             | Op::GatedMatmul { .. }
+            | Op::ExpertFeedForward { .. }
             | Op::MatmulBias { .. } => Class::Matmul,
             Op::Conv1d { .. }
             | Op::Conv2d { .. }

@@ -2,9 +2,9 @@
 
 use super::matrix::product;
 use super::norm::check_gain;
-use super::{Context, Types, attention, bail, elementwise, epsilon, float, norm};
+use super::{Context, Types, attention, bail, elementwise, epsilon, float, norm, rank, routing};
 use crate::ops::{CachedParts, Real};
-use crate::{Op, RuleError, Shape, TensorType};
+use crate::{Dim, Op, RuleError, Shape, TensorType};
 
 /// `x`, and the operands after the gain that a norm reads.
 fn normed(norm: Option<Real>, x: &[TensorType]) -> Result<(&TensorType, &[TensorType]), RuleError> {
@@ -65,6 +65,43 @@ pub(crate) fn gated_matmul(op: &Op, x: &[TensorType], _: &mut Context) -> Types 
         check_bias(what, &up, b)?;
     }
     Ok(vec![up])
+}
+
+/// `x index weights W_gate W_up W_down`, or with one `W_gate_up`.
+pub(crate) fn expert_feed_forward(op: &Op, x: &[TensorType], cx: &mut Context) -> Types {
+    let Op::ExpertFeedForward { joined, .. } = op else { bail!("not ExpertFeedForward") };
+    let [x, index, weights, matrices @ ..] = x else { bail!("x, index and weights are wanted") };
+    let mut product = |x: &TensorType, w: &TensorType| {
+        routing::expert_matmul(&Op::ExpertMatmul, &[x.clone(), w.clone(), index.clone()], cx).map(|y| y[0].clone())
+    };
+    rank("x", x, 2)?;
+    let (inner, down) = match (joined, matrices) {
+        (false, [gate, up, down]) => {
+            let (gate, up) = (product(x, gate)?, product(x, up)?);
+            if gate != up {
+                bail!("W_gate gives {gate} and W_up gives {up}; they must agree");
+            }
+            (up, down)
+        }
+        (true, [both, down]) => {
+            let both = product(x, both)?;
+            let [rows, chosen, width] = both.shape.dims() else { bail!("W_gate_up gives {both}") };
+            match width.as_const() {
+                Some(n) if n % 2 == 0 => {
+                    (TensorType::f32(Shape::new([rows.clone(), chosen.clone(), Dim::constant(n / 2)])), down)
+                }
+                _ => bail!("W_gate_up gives rows of {width}, which are no two halves"),
+            }
+        }
+        (joined, others) => bail!("{} matrices are wanted, found {}", if *joined { 2 } else { 3 }, others.len()),
+    };
+    float("weights", weights)?;
+    if weights.shape != index.shape {
+        bail!("weights has shape {} and index {}; they must agree", weights.shape, index.shape);
+    }
+    let y = product(&inner, down)?;
+    let [rows, _, width] = y.shape.dims() else { bail!("W_down gives {y}") };
+    Ok(vec![TensorType::f32(Shape::new([rows.clone(), width.clone()]))])
 }
 
 /// `gate up` of one type.
@@ -135,7 +172,7 @@ pub(crate) fn cached_attention(op: &Op, x: &[TensorType], cx: &mut Context) -> T
 mod tests {
     use super::super::testing::{bad, f, good, t};
     use crate::ops::{Activation, CachedParts};
-    use crate::{DType, Op};
+    use crate::{DType, Op, TensorType};
 
     #[test]
     fn several_products_of_one_operand() {
@@ -186,6 +223,26 @@ mod tests {
         assert_eq!(good(skip(1e-5), &rows), "f32[S, 8] f32[S, 8]");
         bad(skip(1e-5), &[f("S, 8"), f("S, 8"), f("8"), f("9")], "the length of b is 9");
         bad(skip(-1.0), &rows, "eps is -1");
+    }
+
+    #[test]
+    fn feed_forwards_of_experts() {
+        let op = |joined| Op::ExpertFeedForward { activation: Activation::Silu, joined };
+        let (x, index, weights) = (f("S, 4"), t(DType::I64, "S, 2"), f("S, 2"));
+        let (w, both, down) = (t(DType::Q8, "6, 8, 4"), f("6, 16, 4"), f("6, 4, 8"));
+        let first = [x.clone(), index.clone(), weights.clone()];
+        let with = |matrices: &[TensorType]| [&first[..], matrices].concat();
+        assert_eq!(good(op(false), &with(&[w.clone(), w.clone(), down.clone()])), "f32[S, 4]");
+        assert_eq!(good(op(true), &with(&[both.clone(), down.clone()])), "f32[S, 4]");
+        bad(op(true), &with(&[w.clone(), w.clone(), down.clone()]), "2 matrices are wanted, found 3");
+        bad(op(false), &with(&[both.clone(), down.clone()]), "3 matrices are wanted, found 2");
+        bad(op(false), &with(&[w.clone(), f("6, 9, 4"), down.clone()]), "they must agree");
+        bad(op(false), &with(&[w.clone(), w.clone(), f("6, 4, 9")]), "the last dimension of x is 8, expected 9");
+        bad(op(true), &with(&[f("6, 15, 4"), down.clone()]), "no two halves");
+        bad(op(false), &[x.clone(), index, f("S, 3"), w.clone(), w.clone(), down.clone()], "they must agree");
+        bad(op(false), &first, "3 matrices are wanted, found 0");
+        let each = [f("S, 2, 4"), first[1].clone(), weights, w.clone(), w, down];
+        bad(op(false), &each, "x has shape [S, 2, 4]");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Passes that fuse operations for one device.
 //!
 //! Their order, and why: gates first, since they take two products of a value that would otherwise be joined with
-//! others of it; then joined projections, which know biases of their own; then the bias of single products; then norms,
+//! others of it; then experts, whose gates these are; then joined projections, which know biases of their own; then the bias of single products; then norms,
 //! which go into any product that is left, whatever the passes before made of it; then sums with the norms that no
 //! product took. Attention and the choice of tokens stand for themselves.
 
 pub(super) mod bias_activation;
 pub(super) mod cached_attention;
+pub(super) mod experts;
 pub(super) mod gated_activations;
 pub(super) mod joined_projections;
 pub(super) mod norm_matmul;

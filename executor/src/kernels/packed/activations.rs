@@ -13,9 +13,6 @@ const MOST: f32 = 2032.0;
 /// Magnitudes below this quantise to zero.
 const LEAST: f32 = 1e-30;
 
-/// Rows from which on tiles are faster than vectors.
-pub(super) const TILES_FROM: usize = 6;
-
 /// Rows of a tile: memory is kept for whole multiples.
 pub(super) const TILE: usize = 16;
 
@@ -46,9 +43,9 @@ pub struct Quantized {
     codes: Vec<Codes>,
     /// In the same order.
     scales: Vec<f32>,
-    /// Sums of the codes of halves of a block, `[m, k / 32, 2]`; in tiles none.
+    /// Sums of the codes of halves of a block, in the same order.
     sums: Vec<[i32; 2]>,
-    /// Sums of their low bytes in the same way.
+    /// Sums of their low bytes in the same way; in tiles none.
     lows: Vec<[i32; 2]>,
     /// In tiles, for encodings with minimums, `[m / 16, k / 32, 16]`.
     weights: Vec<Weights>,
@@ -72,6 +69,7 @@ pub(super) struct Row<'a> {
 pub(super) struct Tile<'a> {
     pub(super) codes: &'a [[Codes; TILE]],
     pub(super) scales: &'a [[f32; TILE]],
+    pub(super) sums: &'a [[[i32; 2]; TILE]],
     pub(super) weights: &'a [[Weights; TILE]],
 }
 
@@ -126,6 +124,14 @@ impl Quantized {
         self.resize_on(Isa::detect(), m, k)
     }
 
+    /// [`Quantized::resize`] for rows that lie one after the other, to be copied from.
+    ///
+    /// # Errors
+    /// As [`Quantized::resize`].
+    pub(in crate::kernels) fn resize_in_rows(&mut self, m: usize, k: usize) -> Result<(), KernelError> {
+        self.resize_on(Isa::Portable, m, k)
+    }
+
     /// [`Quantized::resize`] for products on a given instruction set.
     pub(super) fn resize_on(&mut self, isa: Isa, m: usize, k: usize) -> Result<(), KernelError> {
         if !k.is_multiple_of(BLOCK) {
@@ -136,13 +142,13 @@ impl Quantized {
         let blocks =
             rows.checked_mul(k / BLOCK).filter(|b| b.checked_mul(2 * BLOCK).is_some()).ok_or_else(too_large)?;
         (self.m, self.k) = (m, k);
-        self.tiled = isa == Isa::Amx && m >= TILES_FROM && k > BLOCK;
+        self.tiled = isa >= Isa::Avx512 && m > 1;
         grow(&mut self.codes, blocks, Codes::default());
         grow(&mut self.scales, blocks, 0.0);
+        grow(&mut self.sums, blocks, [0; 2]);
         if self.tiled {
             grow(&mut self.weights, blocks, Weights::default());
         } else {
-            grow(&mut self.sums, blocks, [0; 2]);
             grow(&mut self.lows, blocks, [0; 2]);
         }
         Ok(())
@@ -197,6 +203,7 @@ impl Quantized {
         Tile {
             codes: self.codes[part.clone()].as_chunks().0,
             scales: self.scales[part.clone()].as_chunks().0,
+            sums: self.sums[part.clone()].as_chunks().0,
             weights: self.weights[part].as_chunks().0,
         }
     }
@@ -213,7 +220,6 @@ impl QuantizedRows<'_> {
     #[allow(unsafe_code, reason = "threads write disjoint rows")]
     pub unsafe fn quantize(&self, row: usize, x: &[f32]) {
         assert_eq!(x.len(), self.k, "a row has the length of the others");
-        let blocks = self.k / BLOCK;
         // Blocks at a time.
         const SOME: usize = 8;
         let mut made = [Block { codes: Codes::default(), scale: 0.0, sums: [0; 2], lows: [0; 2] }; SOME];
@@ -221,26 +227,53 @@ impl QuantizedRows<'_> {
             let made = &mut made[..x.len()];
             quantize_blocks(x, made);
             for (b, block) in (first..).zip(made) {
-                if self.tiled {
-                    let place = (row / TILE * blocks + b) * TILE + row % TILE;
-                    // SAFETY: places of this row alone, by the caller's promise.
-                    unsafe {
-                        self.codes.part(place..place + 1)[0] = block.codes;
-                        self.scales.part(place..place + 1)[0] = block.scale;
-                        let [one, two] = block.sums;
-                        let sums = [one, two, one + two, 0];
-                        self.weights.part(place..place + 1)[0] = sums.map(|sum| sum as f32 * block.scale);
-                    }
-                } else {
-                    let place = row * blocks + b;
-                    // SAFETY: as above.
-                    unsafe {
-                        self.codes.part(place..place + 1)[0] = block.codes;
-                        self.scales.part(place..place + 1)[0] = block.scale;
-                        self.sums.part(place..place + 1)[0] = block.sums;
-                        self.lows.part(place..place + 1)[0] = block.lows;
-                    }
-                }
+                // SAFETY: the caller's promise.
+                unsafe { self.put(row, b, block) };
+            }
+        }
+    }
+
+    /// Copies a row that has been quantised.
+    ///
+    /// # Safety
+    /// As [`QuantizedRows::quantize`].
+    ///
+    /// # Panics
+    /// When `from` has not the length of a row, lies in tiles, or either row does not exist.
+    #[allow(unsafe_code, reason = "threads write disjoint rows")]
+    pub(in crate::kernels) unsafe fn copy(&self, row: usize, from: &Quantized, of: usize) {
+        assert!(from.k == self.k && !from.tiled, "rows are copied from rows of one length");
+        let Row { codes, scales, sums, lows } = from.row(of);
+        for (b, codes) in codes.iter().enumerate() {
+            let block = Block { codes: *codes, scale: scales[b], sums: sums[b], lows: lows[b] };
+            // SAFETY: the caller's promise.
+            unsafe { self.put(row, b, &block) };
+        }
+    }
+
+    /// Writes block `b` of a row.
+    ///
+    /// # Safety
+    /// As [`QuantizedRows::quantize`].
+    #[allow(unsafe_code, reason = "threads write disjoint rows")]
+    #[inline(always)]
+    unsafe fn put(&self, row: usize, b: usize, block: &Block) {
+        let blocks = self.k / BLOCK;
+        let place = match self.tiled {
+            true => (row / TILE * blocks + b) * TILE + row % TILE,
+            false => row * blocks + b,
+        };
+        // SAFETY: places of this row alone, by the caller's promise.
+        unsafe {
+            self.codes.part(place..place + 1)[0] = block.codes;
+            self.scales.part(place..place + 1)[0] = block.scale;
+            self.sums.part(place..place + 1)[0] = block.sums;
+            if self.tiled {
+                let [one, two] = block.sums;
+                let sums = [one, two, one + two, 0];
+                self.weights.part(place..place + 1)[0] = sums.map(|sum| sum as f32 * block.scale);
+            } else {
+                self.lows.part(place..place + 1)[0] = block.lows;
             }
         }
     }

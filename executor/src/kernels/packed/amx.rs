@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "tile instructions take pointers, and the system is asked to allow them")]
 
 use super::super::room::grow;
-use super::activations::{Codes, Quantized, TILE, TILES_FROM};
+use super::activations::{Codes, Quantized, TILE};
 use super::block::{Quads, Unpacked};
 use super::layout::{BLOCK, BLOCKS, PANEL, QUAD, has_halves, has_minimums, unit};
 use super::{Isa, Packed, Target};
@@ -15,6 +15,8 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+/// Tokens from which on tiles are faster than vectors.
+pub(super) const FROM: usize = 6;
 /// Tokens that share what stays in the second-level cache.
 const TOKENS: usize = 512;
 /// Bytes of those tokens' codes that stay there while panels pass over them.
@@ -108,7 +110,7 @@ impl Outputs {
 
 /// Makes room for what [`product`] needs with `m` tokens.
 pub(super) fn reserve(m: usize, outputs: &mut Vec<Outputs>) {
-    if m >= TILES_FROM && Isa::detect() == Isa::Amx {
+    if m >= FROM && Isa::detect() == Isa::Amx {
         grow(outputs, OUTPUTS, Outputs::NONE);
     }
 }

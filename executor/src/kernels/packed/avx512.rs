@@ -1,11 +1,11 @@
-//! AVX-512 with VNNI: products of unsigned codes with the signed bytes of activations.
+//! AVX-512 with VNNI: products of unsigned codes with the signed bytes of activations. Codes are unpacked in registers.
 //!
-//! One token: codes are unpacked in registers, several panels at a time, so that memory is read in several streams.
-//! Several tokens: a panel is unpacked once into the cache, and tiles of tokens run over it.
+//! One token: several panels at a time, so that memory is read in several streams. Several tokens: tiles of up to sixteen
+//! pass over a panel; each unpacks it anew, which costs less than to write it down and read it twice as large.
 #![allow(unsafe_code, reason = "vector loads and stores take pointers")]
 
-use super::activations::{Quantized, Row};
-use super::block::{Unpacked, excess};
+use super::activations::{Codes, Quantized, Row, TILE, Tile};
+use super::block::excess;
 use super::layout::{BLOCK, BLOCKS, GROUP, HEAD, PANEL, QUAD, factor, has_halves, has_minimums, unit};
 use super::{Isa, Packed, Target};
 use std::arch::x86_64::*;
@@ -16,81 +16,46 @@ use tallow_format::Encoding;
 const STREAMS: usize = 4;
 /// The same of eight bits.
 const STREAMS_Q8: usize = 2;
-/// Tokens that run over an unpacked panel at once.
-const TOKENS: usize = 8;
-/// Tokens of a tile where there are no more.
-const FEW: usize = 4;
+/// Tokens of a tile up to which the sums of both planes of activations fit into registers.
+const SPLIT: usize = 12;
+/// Bytes of panels that stay in the second-level cache while tiles of tokens pass over them.
+const PANELS_CACHED: usize = 1 << 18;
 /// How far ahead memory is asked for, in bytes.
 const AHEAD: usize = 1024;
+/// The same where tiles of tokens run over it, which takes longer.
+const AHEAD_OF_TILES: usize = 4096;
 
 /// As [`super::product`].
-pub(super) fn product(
-    x: &Quantized,
-    w: &Packed<'_>,
-    panels: Range<usize>,
-    target: &mut Target<'_>,
-    unpacked: &mut Unpacked,
-) {
+pub(super) fn product(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: &mut Target<'_>) {
     assert!(Isa::best() >= Isa::Avx512, "the dispatcher chose this path for a machine with AVX-512");
-    if x.m() == 1 {
-        // SAFETY: the features were found.
-        unsafe {
-            match w.encoding() {
-                Encoding::Q8 => one_token::<Q8>(x, w, panels, target),
-                Encoding::Q4 => one_token::<Q4>(x, w, panels, target),
-                Encoding::Q2K => one_token::<Q2K>(x, w, panels, target),
-                Encoding::Q3K => one_token::<Q3K>(x, w, panels, target),
-                Encoding::Q4K => one_token::<Q4K>(x, w, panels, target),
-                Encoding::Q5K => one_token::<Q5K>(x, w, panels, target),
-                Encoding::Q6K => one_token::<Q6K>(x, w, panels, target),
-                Encoding::U32 | Encoding::U16 | Encoding::Ternary => {}
-            }
-        }
-        return;
-    }
-    for panel in panels {
-        unpacked.fill(&w.layout, w.panel(panel), 0..x.k() / BLOCK, false);
-        let rows = PANEL.min(w.rows() - panel * PANEL);
-        for first in (0..x.m()).step_by(TOKENS) {
-            let tokens = first..x.m().min(first + TOKENS);
-            // SAFETY: the features were found, and the panel has been unpacked for rows of this length.
-            unsafe {
-                match tokens.len() {
-                    0..=FEW => tile_of::<FEW>(x, w.encoding(), tokens, unpacked, target, panel, rows),
-                    _ => tile_of::<TOKENS>(x, w.encoding(), tokens, unpacked, target, panel, rows),
-                }
-            }
+    // SAFETY: the features were found.
+    unsafe {
+        match w.encoding() {
+            Encoding::Q8 => product_of::<Q8>(x, w, panels, target),
+            Encoding::Q4 => product_of::<Q4>(x, w, panels, target),
+            Encoding::Q2K => product_of::<Q2K>(x, w, panels, target),
+            Encoding::Q3K => product_of::<Q3K>(x, w, panels, target),
+            Encoding::Q4K => product_of::<Q4K>(x, w, panels, target),
+            Encoding::Q5K => product_of::<Q5K>(x, w, panels, target),
+            Encoding::Q6K => product_of::<Q6K>(x, w, panels, target),
+            Encoding::U32 | Encoding::U16 | Encoding::Ternary => {}
         }
     }
 }
 
-/// The outputs of up to `N` tokens with a panel; a short tile repeats its last token.
+/// [`product`] for one encoding.
 ///
 /// # Safety
-/// As [`tile`].
+/// The machine has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn tile_of<const N: usize>(
-    x: &Quantized,
-    encoding: Encoding,
-    tokens: Range<usize>,
-    unpacked: &Unpacked,
-    target: &mut Target<'_>,
-    panel: usize,
-    rows: usize,
-) {
-    let mut y = [[0.0; PANEL]; N];
-    let all: [Row<'_>; N] = std::array::from_fn(|i| x.row((tokens.start + i).min(tokens.end - 1)));
-    // SAFETY: the caller's promise.
+unsafe fn product_of<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: &mut Target<'_>) {
+    // SAFETY: the features are there.
     unsafe {
-        match (has_halves(encoding), has_minimums(encoding)) {
-            (false, false) => tile::<N, false, false>(encoding, &all, unpacked, &mut y),
-            (false, true) => tile::<N, false, true>(encoding, &all, unpacked, &mut y),
-            (true, false) => tile::<N, true, false>(encoding, &all, unpacked, &mut y),
-            (true, true) => tile::<N, true, true>(encoding, &all, unpacked, &mut y),
+        if x.tiled() {
+            tiles::<E>(x, w, panels, target)
+        } else {
+            (0..x.m()).for_each(|m| one_token::<E>(x, m, w, panels.clone(), target))
         }
-    }
-    for (m, y) in tokens.zip(&mut y) {
-        target.put(m, panel * PANEL, &mut y[..rows]);
     }
 }
 
@@ -114,23 +79,30 @@ const fn encoding_of(e: u8) -> Encoding {
     }
 }
 
+/// The outputs of token `m`.
+///
 /// # Safety
 /// The machine has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: &mut Target<'_>) {
-    let x = x.row(0);
+unsafe fn one_token<const E: u8>(
+    x: &Quantized,
+    m: usize,
+    w: &Packed<'_>,
+    panels: Range<usize>,
+    target: &mut Target<'_>,
+) {
     let mut panel = panels.start;
     while panel < panels.end {
         // SAFETY: the features are there; as many panels follow.
         let done = unsafe {
             if E == Q8 && panels.end - panel >= STREAMS_Q8 {
-                some_panels::<E, STREAMS_Q8>(x, w, panel, target);
+                some_panels::<E, STREAMS_Q8>(x, m, w, panel, target);
                 STREAMS_Q8
             } else if panels.end - panel >= STREAMS {
-                some_panels::<E, STREAMS>(x, w, panel, target);
+                some_panels::<E, STREAMS>(x, m, w, panel, target);
                 STREAMS
             } else {
-                some_panels::<E, 1>(x, w, panel, target);
+                some_panels::<E, 1>(x, m, w, panel, target);
                 1
             }
         };
@@ -144,7 +116,14 @@ unsafe fn one_token<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<us
 /// The machine has the features and the matrix so many panels.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, first: usize, target: &mut Target<'_>) {
+unsafe fn some_panels<const E: u8, const P: usize>(
+    x: &Quantized,
+    m: usize,
+    w: &Packed<'_>,
+    first: usize,
+    target: &mut Target<'_>,
+) {
+    let x = x.row(m);
     let layout = &w.layout;
     let starts: [*const u8; P] = std::array::from_fn(|p| w.panel(first + p).as_ptr());
     let mut y = [_mm512_setzero_ps(); P];
@@ -162,11 +141,165 @@ unsafe fn some_panels<const E: u8, const P: usize>(x: Row<'_>, w: &Packed<'_>, f
         }
     }
     for (p, y) in y.into_iter().enumerate() {
-        let mut out = [0.0; PANEL];
-        // SAFETY: sixteen numbers.
-        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_mul_ps(y, _mm512_set1_ps(unit(encoding_of(E))))) };
-        let panel = first + p;
-        target.put(0, panel * PANEL, &mut out[..PANEL.min(w.rows() - panel * PANEL)]);
+        put::<E>(y, m, first + p, w, target);
+    }
+}
+
+/// Writes the outputs of token `m` with a panel.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+fn put<const E: u8>(y: __m512, m: usize, panel: usize, w: &Packed<'_>, target: &mut Target<'_>) {
+    let mut out = [0.0; PANEL];
+    // SAFETY: sixteen numbers.
+    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_mul_ps(y, _mm512_set1_ps(unit(encoding_of(E))))) };
+    target.put(m, panel * PANEL, &mut out[..PANEL.min(w.rows() - panel * PANEL)]);
+}
+
+/// The outputs of all tokens, which lie in tiles.
+///
+/// # Safety
+/// The machine has the features.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn tiles<const E: u8>(x: &Quantized, w: &Packed<'_>, panels: Range<usize>, target: &mut Target<'_>) {
+    let together = (PANELS_CACHED / w.panel_bytes().max(1)).max(1);
+    for start in panels.clone().step_by(together) {
+        for first in (0..x.m()).step_by(TILE) {
+            let tokens = first..x.m().min(first + TILE);
+            for panel in start..panels.end.min(start + together) {
+                let tokens = tokens.clone();
+                // SAFETY: the features are there, and the panel and the tile.
+                unsafe {
+                    match tokens.len() {
+                        ..=2 => tile::<E, 2>(x, tokens, w, panel, target),
+                        ..=4 => tile::<E, 4>(x, tokens, w, panel, target),
+                        ..=8 => tile::<E, 8>(x, tokens, w, panel, target),
+                        ..=12 => tile::<E, 12>(x, tokens, w, panel, target),
+                        _ => tile::<E, TILE>(x, tokens, w, panel, target),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The outputs of up to `N` tokens with a panel. `tokens` are the first ones of a tile.
+///
+/// # Safety
+/// The machine has the features and the matrix the panel.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn tile<const E: u8, const N: usize>(
+    x: &Quantized,
+    tokens: Range<usize>,
+    w: &Packed<'_>,
+    panel: usize,
+    target: &mut Target<'_>,
+) {
+    let x = x.tile(tokens.start);
+    let layout = &w.layout;
+    let start = w.panel(panel).as_ptr();
+    let mut y = [_mm512_setzero_ps(); N];
+    let blocks = layout.k / BLOCK;
+    for g in 0..blocks.div_ceil(BLOCKS) {
+        // SAFETY: offsets of the layout lie inside the panel, and the tile has the blocks.
+        unsafe {
+            let head = Head::load::<E>(start.add(layout.head_at(g * BLOCKS)));
+            for b in g * BLOCKS..blocks.min((g + 1) * BLOCKS) {
+                let of_block = start.add(layout.head_at(b));
+                block_of_tile::<E, N>(x, b, start.add(layout.codes_at(b)), of_block, &head, &mut y);
+            }
+        }
+    }
+    for (m, y) in tokens.zip(y) {
+        put::<E>(y, m, panel, w, target);
+    }
+}
+
+/// Adds the products of one block of one panel with `N` tokens.
+///
+/// # Safety
+/// `codes` and `block_head` point at the block's parts, and the tile has the block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn block_of_tile<const E: u8, const N: usize>(
+    x: Tile<'_>,
+    b: usize,
+    codes: *const u8,
+    block_head: *const u8,
+    head: &Head,
+    acc: &mut [__m512; N],
+) {
+    let encoding = encoding_of(E);
+    let halves = if has_halves(encoding) { 2 } else { 1 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        ask(codes.wrapping_add(AHEAD_OF_TILES), block_bytes(E));
+        let quads = quads::<E>(codes);
+        let x_codes = x.codes.as_ptr().add(b).cast::<i8>();
+        let (x_scales, weights, sums) =
+            (x.scales.get_unchecked(b), x.weights.get_unchecked(b), x.sums.get_unchecked(b));
+        for half in 0..halves {
+            let parts = if halves == 1 { 0..2 } else { half..half + 1 };
+            // Codes of a part of the block, of token `t`: four of the high bytes or of the low ones.
+            let four = |t: usize, part: usize, plane: usize, i: usize| {
+                let at = x_codes.add(part * BLOCK).add(t * size_of::<Codes>() + plane * (BLOCK / 2) + i * 4);
+                _mm512_set1_epi32(at.cast::<i32>().read())
+            };
+            let excess: [i32; N] = std::array::from_fn(|t| {
+                let [one, two] = sums[t];
+                -excess(encoding, if halves == 1 { one + two } else { sums[t][half] })
+            });
+            let shift = |v: __m512i| {
+                let by = const { factor(encoding_of(E)).trailing_zeros() };
+                _mm512_sll_epi32(v, _mm_cvtsi32_si128(by as i32))
+            };
+            let mut total = [_mm512_setzero_si512(); N];
+            if N > SPLIT {
+                // One plane after the other: sums of both would not fit into registers.
+                for part in parts.clone() {
+                    for i in 0..4 {
+                        let above = quads[4 * part + i];
+                        for t in 0..N {
+                            total[t] = _mm512_dpbusd_epi32(total[t], above, four(t, part, 0, i));
+                        }
+                    }
+                }
+                for t in 0..N {
+                    total[t] = _mm512_add_epi32(shift(total[t]), _mm512_set1_epi32(excess[t]));
+                }
+                for part in parts {
+                    for i in 0..4 {
+                        let below = sixteenth::<E>(quads[4 * part + i]);
+                        for t in 0..N {
+                            total[t] = _mm512_dpbusd_epi32(total[t], below, four(t, part, 1, i));
+                        }
+                    }
+                }
+            } else {
+                let mut low = excess.map(|e| _mm512_set1_epi32(e));
+                for part in parts {
+                    for i in 0..4 {
+                        let above = quads[4 * part + i];
+                        let below = sixteenth::<E>(above);
+                        for t in 0..N {
+                            total[t] = _mm512_dpbusd_epi32(total[t], above, four(t, part, 0, i));
+                            low[t] = _mm512_dpbusd_epi32(low[t], below, four(t, part, 1, i));
+                        }
+                    }
+                }
+                for t in 0..N {
+                    total[t] = _mm512_add_epi32(shift(total[t]), low[t]);
+                }
+            }
+            let (scale, minimum) = scales::<E>(block_head, head, b % BLOCKS, half);
+            for t in 0..N {
+                let scale = _mm512_mul_ps(scale, _mm512_set1_ps(x_scales[t]));
+                acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[t]), scale, acc[t]);
+                if has_minimums(encoding) {
+                    let weight = weights[t][if halves == 1 { 2 } else { half }];
+                    acc[t] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(weight), acc[t]);
+                }
+            }
+        }
     }
 }
 
@@ -195,10 +328,10 @@ impl Head {
     }
 }
 
-/// Adds the products of one block of one panel.
+/// Adds the products of one block of one panel with one token.
 ///
 /// # Safety
-/// `codes` and `head` point at the block's parts, and the row of `x` has the block.
+/// `codes` and `block_head` point at the block's parts, and the row of `x` has the block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 unsafe fn one_block<const E: u8>(
@@ -214,7 +347,7 @@ unsafe fn one_block<const E: u8>(
     let quads_of_half = 8 / halves;
     // SAFETY: the caller's promise.
     unsafe {
-        ask(codes, block_bytes(E));
+        ask(codes.wrapping_add(AHEAD), block_bytes(E));
         let quads = quads::<E>(codes);
         let x_codes = x.codes.as_ptr().add(b).cast::<i8>();
         let dx = *x.scales.get_unchecked(b);
@@ -273,7 +406,7 @@ const fn block_bytes(e: u8) -> usize {
 fn ask(at: *const u8, bytes: usize) {
     for line in (0..bytes).step_by(QUAD) {
         // SAFETY: a hint, which touches nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD + line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast()) };
     }
 }
 
@@ -388,66 +521,5 @@ unsafe fn scales<const E: u8>(at: *const u8, head: &Head, j: usize, half: usize)
                 (_mm512_mul_ps(head.d, scale), zero)
             }
         }
-    }
-}
-
-/// The outputs of a tile of tokens with one unpacked panel of codes without sign.
-///
-/// # Safety
-/// The machine has the features and the panel the blocks of the rows.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn tile<const N: usize, const HALVES: bool, const MINIMUMS: bool>(
-    encoding: Encoding,
-    tokens: &[Row<'_>; N],
-    w: &Unpacked,
-    y: &mut [[f32; PANEL]; N],
-) {
-    let halves = if HALVES { 2 } else { 1 };
-    let blocks = tokens[0].scales.len();
-    let mut out = [_mm512_setzero_ps(); N];
-    for b in 0..blocks {
-        for half in 0..halves {
-            let sums: [i32; N] = std::array::from_fn(|t| {
-                let [one, two] = tokens[t].sums[b];
-                if HALVES { [one, two][half] } else { one + two }
-            });
-            let mut high = [_mm512_setzero_si512(); N];
-            let mut low = sums.map(|sum| _mm512_set1_epi32(-excess(encoding, sum)));
-            let parts = if HALVES { half..half + 1 } else { 0..2 };
-            for part in parts {
-                // SAFETY: the block's quads are there, and the tokens' codes.
-                unsafe {
-                    let [highs, lows] = &w.codes.get_unchecked(b).0[part];
-                    for (j, (above, below)) in highs.iter().zip(lows).enumerate() {
-                        let load = |quad: &[u8; QUAD]| _mm512_load_si512(quad.as_ptr().cast());
-                        let (above, below) = (load(above), load(below));
-                        for t in 0..N {
-                            let of = |plane: usize| {
-                                let codes = tokens[t].codes.as_ptr().add(b).cast::<i8>();
-                                let at = codes.add(part * BLOCK + plane * (BLOCK / 2) + j * 4);
-                                _mm512_set1_epi32(at.cast::<i32>().read_unaligned())
-                            };
-                            high[t] = _mm512_dpbusd_epi32(high[t], above, of(0));
-                            low[t] = _mm512_dpbusd_epi32(low[t], below, of(1));
-                        }
-                    }
-                }
-            }
-            // SAFETY: sixteen numbers each.
-            let (scale, minimum) =
-                unsafe { (_mm512_loadu_ps(w.scales[b][half].as_ptr()), _mm512_loadu_ps(w.minimums[b][half].as_ptr())) };
-            for t in 0..N {
-                let dx = tokens[t].scales[b];
-                let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(high[t], low[t]));
-                out[t] = _mm512_fmadd_ps(sum, _mm512_mul_ps(scale, _mm512_set1_ps(dx)), out[t]);
-                if MINIMUMS {
-                    out[t] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(sums[t] as f32 * dx), out[t]);
-                }
-            }
-        }
-    }
-    for (out, y) in out.into_iter().zip(y) {
-        // SAFETY: sixteen numbers.
-        unsafe { _mm512_storeu_ps(y.as_mut_ptr(), _mm512_mul_ps(out, _mm512_set1_ps(unit(encoding)))) };
     }
 }

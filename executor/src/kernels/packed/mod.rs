@@ -201,9 +201,11 @@ pub fn product(
     assert_eq!(x.k(), w.k(), "rows of a product have one length");
     match isa {
         #[cfg(target_arch = "x86_64")]
-        _ if x.tiled() => amx::product(x, w, panels, &mut target, &mut scratch.unpacked, &mut scratch.outputs),
+        Isa::Amx if x.m() >= amx::FROM && x.k() > layout::BLOCK => {
+            amx::product(x, w, panels, &mut target, &mut scratch.unpacked, &mut scratch.outputs)
+        }
         #[cfg(target_arch = "x86_64")]
-        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, &mut target, &mut scratch.unpacked),
+        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, &mut target),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::product(x, w, panels, &mut target, &mut scratch.unpacked),
         _ => block::product(x, w, panels, &mut target, &mut scratch.unpacked),

@@ -143,7 +143,19 @@ fn packed_products_are_near_double_precision() {
 fn packed_products_are_the_same_on_every_instruction_set() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let teams = [Team::new(1).unwrap(), Team::new(3).unwrap()];
-    let shapes = [(1, 1, 1), (1, 16, 3), (2, 17, 1), (5, 513, 2), (17, 33, 4), (33, 100, 2), (1, 80, 5), (513, 24, 1)];
+    let shapes = [
+        (1, 1, 1),
+        (1, 16, 3),
+        (2, 17, 1),
+        (3, 40, 2),
+        (5, 513, 2),
+        (11, 20, 1),
+        (16, 50, 2),
+        (17, 33, 4),
+        (33, 100, 2),
+        (1, 80, 5),
+        (513, 24, 1),
+    ];
     for encoding in ENCODINGS {
         let blocks = |unit: usize| if encoding.block_len() == 256 { unit * 256 } else { unit * 7 * 32 + 32 };
         for (m, n, unit) in shapes {
@@ -251,7 +263,7 @@ fn packed_extreme_codes_do_not_overflow() {
             let mut decoded = vec![0.0; n * k];
             encoding.decode(&bytes, &mut decoded).unwrap();
             let want: f64 = decoded[..k].iter().map(|w| f64::from(*w) * f64::from(sign)).sum();
-            for m in [1, 9] {
+            for m in [1, 3, 9, 16] {
                 for isa in sets() {
                     let x = quantize(isa, &vec![sign; m * k], m, k);
                     let mut y = vec![0.0; m * n];
