@@ -1,6 +1,9 @@
 //! Sound from files: WAV, FLAC or MP3 of any rate and number of channels, as one channel at 16 kHz.
 
+mod flac;
+mod mp3;
 mod resample;
+mod wav;
 
 pub use resample::Resampler;
 
@@ -21,13 +24,13 @@ use symphonia::core::probe::Hint;
 const RATES: RangeInclusive<u32> = 1_000..=384_000;
 /// The longest sound, in seconds: four hours.
 const LONGEST: u64 = 4 * 60 * 60;
-/// Lengths from here on, in bytes, stand in heads of WAV files whose writer, as behind a pipe, did not know theirs.
-const UNKNOWN_LENGTH: u32 = 0x7fff_0000;
 
 /// A sound: one channel at 16 kHz.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sound {
     samples: Vec<f32>,
+    /// What is wrong with the file.
+    damage: Option<String>,
 }
 
 impl Sound {
@@ -60,7 +63,7 @@ impl Sound {
             file.take(MOST_WITHOUT_LENGTH).read_to_end(&mut bytes).map_err(io)?;
             return Sound::decode(bytes, &name);
         }
-        decode(Box::new(file), &head, &name)
+        decode(Box::new(file), &head, &name, None)
     }
 
     /// The sound of a WAV, FLAC or MP3 file in memory; `name` is what messages call it.
@@ -69,10 +72,8 @@ impl Sound {
     /// As [`Sound::open`].
     pub fn decode(mut bytes: Vec<u8>, name: &str) -> Result<Sound> {
         let head = bytes.iter().take(HEAD as usize).copied().collect::<Vec<_>>();
-        if has_no_length(&head) {
-            tell_lengths(&mut bytes);
-        }
-        decode(Box::new(Cursor::new(bytes)), &head, name)
+        let damage = has_no_length(&head).then(|| wav::tell_lengths(&mut bytes)).flatten();
+        decode(Box::new(Cursor::new(bytes)), &head, name, damage)
     }
 
     /// Samples of one channel, usually from −1 to 1, at any rate.
@@ -90,6 +91,12 @@ impl Sound {
         &self.samples
     }
 
+    /// What is wrong with the file of which this is as much as could be read: it is damaged or cut off, by its own words or
+    /// by those of its frames.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
     /// Its length in seconds.
     pub fn seconds(&self) -> f64 {
         self.samples.len() as f64 / f64::from(Self::RATE)
@@ -99,8 +106,8 @@ impl Sound {
 /// Bytes that are read of a WAV file that does not tell its length: an hour of 8 channels at 48 kHz in 16 bits.
 const MOST_WITHOUT_LENGTH: u64 = 2_764_800_000;
 
-/// Bytes that tell the format of a file.
-const HEAD: u64 = 16;
+/// Bytes that tell the format of a file, and of a WAV file its rate and its lengths.
+const HEAD: u64 = 1 << 16;
 
 fn fault(name: &str, cause: impl Into<String>) -> Error {
     Error::Sound { file: name.to_owned(), cause: cause.into() }
@@ -135,68 +142,34 @@ fn kind(head: &[u8]) -> std::result::Result<Kind, &'static str> {
     }
 }
 
-/// Whether a WAV file does not tell its length.
-fn has_no_length(head: &[u8]) -> bool {
-    kind(head) == Ok(Kind::Wav) && number(head, 4).is_some_and(|length| length >= UNKNOWN_LENGTH)
-}
-
-/// Writes the lengths of a WAV file into its head, as if its sound reached to its end.
-fn tell_lengths(bytes: &mut [u8]) {
-    let end = bytes.len();
-    let tell = |bytes: &mut [u8], at: usize, from: usize| {
-        let length = u32::try_from(end - from).unwrap_or(u32::MAX);
-        bytes[at..from].copy_from_slice(&length.to_le_bytes());
-    };
-    if end < HEAD as usize {
-        return;
-    }
-    tell(bytes, 4, 8);
-    let mut at = 12;
-    while let Some(length) = number(bytes, at + 4) {
-        if &bytes[at..at + 4] == b"data" {
-            return tell(bytes, at + 4, at + 8);
-        }
-        // Chunks begin at even places.
-        at += 8 + (length as usize).next_multiple_of(2);
-    }
-}
-
-/// The number at a place.
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_le_bytes(bytes.try_into().ok()?))
-}
-
 fn unsupported(name: &str, what: impl std::fmt::Display) -> Error {
     Error::Unsupported(format!(
         "{name}: is {what}; WAV, FLAC and MP3 files are read: convert it, as with `ffmpeg -i FILE out.wav`"
     ))
 }
 
-/// The sampling rate of a WAV file by its own words, if its head tells one; the source stands at its beginning again.
-fn wav_rate(source: &mut dyn MediaSource) -> std::io::Result<Option<u32>> {
-    let mut head = Vec::new();
-    source.take(1 << 16).read_to_end(&mut head)?;
-    source.seek(SeekFrom::Start(0))?;
-    let mut at = 12;
-    while let Some(size) = number(&head, at + 4) {
-        if head.get(at..at + 4) == Some(b"fmt ") {
-            return Ok(number(&head, at + 12));
-        }
-        // Chunks are filled up to an even length.
-        at = at.saturating_add(8).saturating_add(size as usize).next_multiple_of(2);
-    }
-    Ok(None)
+/// Whether a file is a WAV file that does not tell its length.
+fn has_no_length(head: &[u8]) -> bool {
+    kind(head) == Ok(Kind::Wav) && wav::has_no_length(head)
 }
 
-fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<Sound> {
+/// The sound of a file that begins with `head`, of which it is known already what is wrong with it.
+fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str, mut damage: Option<String>) -> Result<Sound> {
     if head.is_empty() {
         return Err(fault(name, "is empty"));
     }
     let kind = kind(head).map_err(|what| unsupported(name, what))?;
-    if kind == Kind::Wav && wav_rate(&mut *source).map_err(|e| fault(name, format!("cannot be read: {e}")))? == Some(0)
-    {
+    if kind == Kind::Wav && wav::rate(head) == Some(0) {
         return Err(fault(name, "tells a sampling rate of 0 Hz"));
+    }
+    let unread = |e: std::io::Error| fault(name, format!("cannot be read: {e}"));
+    let frames = match kind {
+        Kind::Flac | Kind::Tagged => flac::frames(&mut *source).map_err(unread)?,
+        Kind::Wav | Kind::Mp3 => None,
+    };
+    let kind = if frames.is_some() { Kind::Flac } else { kind };
+    if matches!(kind, Kind::Mp3 | Kind::Tagged) {
+        damage = mp3::damage(&mut *source).map_err(unread)?;
     }
     let options = FormatOptions { enable_gapless: true, ..FormatOptions::default() };
     let stream = MediaSourceStream::new(source, Default::default());
@@ -211,8 +184,10 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<S
     let declared = declared(kind, &parameters);
     mixer.check(declared.unwrap_or(0))?;
     let mut decoder = symphonia::default::get_codecs()
-        .make(&parameters, &DecoderOptions::default())
+        .make(&parameters, &DecoderOptions { verify: frames.is_some() })
         .map_err(|e| of_decoder(name, "its codec", e))?;
+    // Bytes of the frames of a FLAC file that have not come.
+    let mut missing = frames.map(|frames| frames.end.saturating_sub(frames.start));
     loop {
         let packet = match format.next_packet() {
             Ok(packet) => packet,
@@ -222,6 +197,7 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<S
         if packet.track_id() != id {
             continue;
         }
+        missing = missing.map(|bytes| bytes.saturating_sub(packet.buf().len() as u64));
         let decoded = match decoder.decode(&packet) {
             Ok(decoded) => decoded,
             // A stream that was cut out of another begins with frames whose data lie before it.
@@ -241,10 +217,15 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str) -> Result<S
         let (found, whole) = (mixer.seconds(), declared as f64 / f64::from(rate));
         return Err(fault(
             name,
-            format!("ends after {found:.2} s of the {whole:.2} s that its head tells: it was cut off"),
+            format!("ends after {found:.2} s of the {whole:.2} s that its head tells: it is damaged or was cut off"),
         ));
     }
-    mixer.finish()
+    if decoder.finalize().verify_ok == Some(false) {
+        damage = Some("is damaged: its samples are not those that its checksum is of".to_owned());
+    } else if let Some(missing) = missing.filter(|bytes| *bytes > 0) {
+        damage = Some(format!("is damaged or was cut off: {missing} bytes of it are no whole frames"));
+    }
+    Ok(Sound { damage, ..mixer.finish()? })
 }
 
 /// The samples of a channel, where a file's head tells them for sure.
@@ -327,7 +308,7 @@ impl<'a> Mixer<'a> {
         self.resampler.finish(&mut self.samples);
         match self.samples.is_empty() {
             true => Err(fault(self.name, "holds no sound")),
-            false => Ok(Sound { samples: self.samples }),
+            false => Ok(Sound { samples: self.samples, damage: None }),
         }
     }
 }

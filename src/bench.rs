@@ -3,23 +3,33 @@
 //! Speeds go up and down on a shared machine, so everything is measured several times, and the limits between the
 //! measurements: a share compares a rate with the limit just before and just after it.
 
+mod limits;
+mod phase;
 mod profile;
 mod report;
 mod statistics;
+mod subject;
+mod system;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod work;
 
-pub use profile::{Line, Phase, Profile, ProfileOptions, profile};
-pub use report::{Decode, Prefill, Report};
+pub use phase::{Line, Phase};
+pub use profile::{Profile, ProfileOptions, Ran, profile, prompt_ids};
+pub use report::{Decode, Encode, Prefill, Report};
 pub use statistics::Measurements;
+pub use subject::{Input, Subject};
+pub use system::peak_memory;
 pub use work::{Call, Work, of_plan, of_step};
 
 use crate::{Error, Model, Result};
+use limits::Limits;
 use std::time::Instant;
-use tallow_executor::kernels::Team;
-use tallow_executor::kernels::machine::{self, Dot, Memory};
-use tallow_executor::{CandleError, ExecutorError, Rows, Session, Tensor};
-use tallow_ir::POS;
+use subject::{Whole, context};
+use system::{instruction, processor};
+use tallow_executor::kernels::machine;
+use tallow_executor::{ExecutorError, Rows, Session, Tensor};
 
 /// Tokens of the prompt of the time to the first token.
 const FIRST_PROMPT: usize = 8;
@@ -31,8 +41,12 @@ const LONGEST: usize = 1 << 24;
 pub struct BenchOptions {
     /// How often; at least once.
     pub repetitions: usize,
-    /// Lengths of prompts.
+    /// Lengths of prompts, of models that go on with them.
     pub prefill: Vec<usize>,
+    /// Lengths of whole texts, of models that read those.
+    pub length: Vec<usize>,
+    /// About so many tokens of whole texts run in a call.
+    pub batch: usize,
     /// Tokens to generate.
     pub decode: usize,
     /// Tokens in the cache before them.
@@ -46,6 +60,8 @@ impl Default for BenchOptions {
         BenchOptions {
             repetitions: 5,
             prefill: vec![64, 512],
+            length: vec![32, 256],
+            batch: 512,
             decode: 128,
             depth: vec![0, 2048],
             memory: machine::BYTES,
@@ -66,7 +82,7 @@ pub trait Progress {
 /// Measures the model that `open` opens; it is opened several times.
 ///
 /// # Errors
-/// A model that continues no text from token ids alone; those of opening and running it; being cancelled.
+/// A model that takes what cannot be measured; those of opening and running it; being cancelled.
 pub fn run(
     open: &mut dyn FnMut() -> Result<Model>,
     options: &BenchOptions,
@@ -74,13 +90,6 @@ pub fn run(
 ) -> Result<Report> {
     let repetitions = options.repetitions.max(1);
     let mut report = Report { repetitions, ..Report::default() };
-    let part = |progress: &mut dyn Progress, what: &str| match progress.cancelled() {
-        true => Err(Error::Usage("measuring was interrupted".into())),
-        false => {
-            progress.part(what);
-            Ok(())
-        }
-    };
     progress.start(repetitions);
     let mut opened: Option<Model> = None;
     for _ in 0..repetitions {
@@ -89,106 +98,195 @@ pub fn run(
         if let Some(model) = opened.take() {
             report.warnings_of(&model);
         }
-        let start = Instant::now();
-        let model = open()?;
-        continues_ids(&model)?;
-        // A model without a tokenizer is ready without one.
-        let _ = model.tokenizer();
-        let mut session = Session::new(model.program().clone());
-        report.load_seconds.push(start.elapsed().as_secs_f64());
-        let prompt = FIRST_PROMPT.min(context(&model));
-        greedy(&session.forward(&ids(prompt, 2), Rows::Last)?)?;
-        report.first_token_seconds.push(start.elapsed().as_secs_f64());
-        opened = Some(model);
+        opened = Some(opening(open, &mut report)?);
     }
     let Some(model) = opened else { return Ok(report) };
-    let program = model.program();
     report.describe(&model);
-    let mut session = Session::new(program.clone());
-    let vocabulary = session.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
-    let context = context(&model);
-    let fits = |report: &mut Report, what: String, tokens: usize| {
-        if tokens > context {
-            let limit = match program.options().context {
-                Some(asked) if asked <= LONGEST => "the context holds",
-                _ => "no text is measured that is longer than",
-            };
-            report.skipped.push(format!("{what}: needs {tokens} tokens, and {limit} {context}"));
-        }
-        tokens <= context
-    };
-    for &tokens in options.prefill.iter().filter(|&&n| n > 0) {
-        if fits(&mut report, format!("prefill of {tokens}"), tokens) {
-            let multiply_adds = work::of_prompt(&model, tokens).multiply_adds as f64 / tokens as f64;
-            report.prefill.push(Prefill { tokens, multiply_adds, ..Prefill::default() });
-        }
-    }
-    let mut texts = Vec::new();
-    if session.is_stateless() && options.decode > 0 {
-        report.skipped.push("decode: the graph keeps no cache, so that a token is a whole prompt".into());
-    } else if options.decode > 0 {
-        for &depth in &options.depth {
-            let begun = depth.max(1);
-            if fits(
-                &mut report,
-                format!("decode of {} at depth {depth}", options.decode),
-                begun.saturating_add(options.decode),
-            ) {
-                let bytes = work::of_decoding(&model, begun, options.decode).bytes as f64 / options.decode as f64;
-                report.decode.push(Decode { depth, tokens: options.decode, bytes, ..Decode::default() });
-                texts.push(Session::new(program.clone()));
-            }
-        }
-    }
+    let mut bench = Bench::new(&model, options, &mut report)?;
+    let parts = report.encode.len() + report.prefill.len() + report.decode.len();
     // Once unmeasured: then every page is there, and the memory that running takes is known before more is taken here.
-    progress.start(repetitions.saturating_add(1).saturating_mul(report.prefill.len() + report.decode.len()));
-    for prefill in &report.prefill {
-        part(progress, "warm-up")?;
-        session.reset();
-        session.forward(&ids(prefill.tokens, vocabulary), Rows::Last)?;
-    }
-    for (text, decode) in texts.iter_mut().zip(&report.decode) {
-        part(progress, "warm-up")?;
-        text.forward(&ids(decode.depth.max(1), vocabulary), Rows::Last)?;
-        decode_rate(text, decode, 1.min(decode.tokens), vocabulary)?;
-    }
+    progress.start(repetitions.saturating_add(1).saturating_mul(parts));
+    bench.warm_up(&report, progress)?;
     report.peak_memory = peak_memory();
-    let team = program.team();
-    let mut limits = Limits { memory: None, team, bandwidth: Measurements::default(), peak: Measurements::default() };
+    let mut limits = Limits::new(model.program().team());
     if !report.decode.is_empty() {
         limits.take(options.memory)?;
     }
     for _ in 0..repetitions {
-        for prefill in &mut report.prefill {
-            part(progress, &format!("prefill of {}", prefill.tokens))?;
-            let prompt = ids(prefill.tokens, vocabulary);
-            session.reset();
+        bench.measure(&mut report, &mut limits, progress)?;
+    }
+    (report.bandwidth, report.peak) = limits.measured();
+    report.warnings_of(&model);
+    Ok(report)
+}
+
+/// One more part, unless nobody wants it.
+fn part(progress: &mut dyn Progress, what: &str) -> Result<()> {
+    match progress.cancelled() {
+        true => Err(Error::Usage("measuring was interrupted".into())),
+        false => {
+            progress.part(what);
+            Ok(())
+        }
+    }
+}
+
+/// Opens the model once and waits for its first result.
+fn opening(open: &mut dyn FnMut() -> Result<Model>, report: &mut Report) -> Result<Model> {
+    let start = Instant::now();
+    let model = open()?;
+    let subject = Subject::of(&model)?;
+    report.writes = subject.writes();
+    // A model without a tokenizer is ready without one.
+    let _ = model.tokenizer();
+    let mut session = Session::new(model.program().clone());
+    report.load_seconds.push(start.elapsed().as_secs_f64());
+    let whole = match subject {
+        Subject::Sight => None,
+        _ => subject.wholes(&model, &[FIRST_PROMPT.min(context(&model))], FIRST_PROMPT, &mut Vec::new())?.pop(),
+    };
+    if subject != Subject::Decoder {
+        session = subject.session(&model, whole.as_ref())?.0;
+    }
+    match whole.filter(|_| !subject.writes()) {
+        Some(whole) => drop(whole.run(&mut whole.session())?),
+        None => {
+            let prompt = if subject.prompts() { FIRST_PROMPT.min(context(&model)) } else { 1 };
+            greedy(&session.forward(&ids(prompt, 2), Rows::Last)?)?;
+        }
+    }
+    report.first_token_seconds.push(start.elapsed().as_secs_f64());
+    Ok(model)
+}
+
+/// What is measured, with its sessions, beside the parts of a report in their order.
+struct Bench {
+    wholes: Vec<(Whole, Session)>,
+    /// For prompts.
+    prompt: Session,
+    /// One for each depth.
+    texts: Vec<Session>,
+    vocabulary: usize,
+}
+
+impl Bench {
+    /// Everything that fits; what does not is noted.
+    fn new(model: &Model, options: &BenchOptions, report: &mut Report) -> Result<Self> {
+        let subject = Subject::of(model)?;
+        let wholes = subject.wholes(model, &options.length, options.batch.max(1), &mut report.skipped)?;
+        for whole in &wholes {
+            let (seconds, share) = Default::default();
+            let multiply_adds = whole.multiply_adds(model);
+            report.encode.push(Encode { input: whole.input, seconds, multiply_adds, share });
+        }
+        let (mut prompt, beside) = subject.session(model, wholes.first())?;
+        let mut texts = Vec::new();
+        let mut vocabulary = 1;
+        if subject.writes() && (subject.prompts() || !wholes.is_empty()) {
+            vocabulary = prompt.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
+            let lengths = if subject.prompts() { options.prefill.as_slice() } else { &[] };
+            for &tokens in lengths.iter().filter(|&&n| n > 0) {
+                if fits(report, model, format!("prefill of {tokens}"), tokens) {
+                    let multiply_adds = work::of_prompt(model, tokens, &beside).multiply_adds as f64 / tokens as f64;
+                    report.prefill.push(Prefill { tokens, multiply_adds, ..Prefill::default() });
+                }
+            }
+            if prompt.is_stateless() && options.decode > 0 {
+                report.skipped.push("decode: the graph keeps no cache, so that a token is a whole prompt".into());
+            } else if options.decode > 0 {
+                for &depth in &options.depth {
+                    let (begun, tokens) = (depth.max(1), options.decode);
+                    let what = format!("decode of {tokens} at depth {depth}");
+                    if fits(report, model, what, begun.saturating_add(tokens)) {
+                        let bytes = work::of_decoding(model, begun, tokens, &beside).bytes as f64 / tokens as f64;
+                        report.decode.push(Decode { depth, tokens, bytes, ..Decode::default() });
+                        texts.push(subject.session(model, wholes.first())?.0);
+                    }
+                }
+            }
+        }
+        if subject == Subject::Source && wholes.is_empty() && options.decode > 0 {
+            report.skipped.push("decode: needs a source of a length that the model takes".into());
+        }
+        let with_session = |whole: Whole| {
+            let session = whole.session();
+            (whole, session)
+        };
+        Ok(Bench { wholes: wholes.into_iter().map(with_session).collect(), prompt, texts, vocabulary })
+    }
+
+    fn warm_up(&mut self, report: &Report, progress: &mut dyn Progress) -> Result<()> {
+        for (whole, session) in &mut self.wholes {
+            part(progress, "warm-up")?;
+            whole.run(session)?;
+        }
+        for prefill in &report.prefill {
+            part(progress, "warm-up")?;
+            self.prompt.reset();
+            self.prompt.forward(&ids(prefill.tokens, self.vocabulary), Rows::Last)?;
+        }
+        for (text, decode) in self.texts.iter_mut().zip(&report.decode) {
+            part(progress, "warm-up")?;
+            text.forward(&ids(decode.depth.max(1), self.vocabulary), Rows::Last)?;
+            decode_rate(text, decode, 1.min(decode.tokens), self.vocabulary)?;
+        }
+        Ok(())
+    }
+
+    /// Everything once more.
+    fn measure(&mut self, report: &mut Report, limits: &mut Limits<'_>, progress: &mut dyn Progress) -> Result<()> {
+        for ((whole, session), encode) in self.wholes.iter_mut().zip(&mut report.encode) {
+            part(progress, &encode.input.to_string())?;
             let before = limits.multiply_adds();
             let start = Instant::now();
-            session.forward(&prompt, Rows::Last)?;
+            whole.run(session)?;
+            let seconds = start.elapsed().as_secs_f64();
+            let limit = (before + limits.multiply_adds()) / 2.0;
+            encode.seconds.push(seconds);
+            encode.share.push(encode.multiply_adds / seconds / limit);
+        }
+        for prefill in &mut report.prefill {
+            part(progress, &format!("prefill of {}", prefill.tokens))?;
+            let prompt = ids(prefill.tokens, self.vocabulary);
+            self.prompt.reset();
+            let before = limits.multiply_adds();
+            let start = Instant::now();
+            self.prompt.forward(&prompt, Rows::Last)?;
             let rate = prefill.tokens as f64 / start.elapsed().as_secs_f64();
             let limit = (before + limits.multiply_adds()) / 2.0;
             prefill.tokens_per_second.push(rate);
             prefill.share.push(rate * prefill.multiply_adds / limit);
         }
-        for (text, decode) in texts.iter_mut().zip(&mut report.decode) {
+        for (text, decode) in self.texts.iter_mut().zip(&mut report.decode) {
             part(progress, &format!("decode at depth {}", decode.depth))?;
             let before = limits.bytes();
-            let rate = decode_rate(text, decode, decode.tokens, vocabulary)?;
+            let rate = decode_rate(text, decode, decode.tokens, self.vocabulary)?;
             let limit = (before + limits.bytes()) / 2.0;
             decode.tokens_per_second.push(rate);
             decode.share.push(rate * decode.bytes / limit);
         }
+        // A window takes its encoder once and then its tokens.
+        if let (Some(window), Some(decode)) = (report.encode.first(), report.decode.first())
+            && let Input::Window { seconds } = window.input
+            && let (Some(own), Some(rate)) = (window.seconds.values().last(), decode.tokens_per_second.values().last())
+        {
+            report.real_time.push(seconds / (own + decode.tokens as f64 / rate));
+        }
+        Ok(())
     }
-    report.bandwidth = limits.bandwidth;
-    report.peak = limits.peak;
-    report.warnings_of(&model);
-    Ok(report)
 }
 
-/// The most tokens of a text that is measured.
-fn context(model: &Model) -> usize {
-    model.program().options().context.unwrap_or(LONGEST).min(LONGEST)
+/// Whether the context holds so many tokens; else it is noted.
+fn fits(report: &mut Report, model: &Model, what: String, tokens: usize) -> bool {
+    let context = context(model);
+    if tokens > context {
+        let limit = match context {
+            LONGEST => "no text is measured that is longer than",
+            _ => "the context holds",
+        };
+        report.skipped.push(format!("{what}: needs {tokens} tokens, and {limit} {context}"));
+    }
+    tokens <= context
 }
 
 /// Tokens per second of the first so many tokens of a measurement of decoding; choosing them is not counted.
@@ -207,62 +305,6 @@ fn decode_rate(text: &mut Session, decode: &Decode, tokens: usize, vocabulary: u
     Ok(tokens as f64 / seconds)
 }
 
-/// The limits of the machine, measured whenever asked.
-struct Limits<'a> {
-    /// What is read; none where nothing is decoded.
-    memory: Option<Memory>,
-    team: &'a Team,
-    bandwidth: Measurements,
-    peak: Measurements,
-}
-
-impl Limits<'_> {
-    fn take(&mut self, bytes: usize) -> Result<()> {
-        let fault = |source: std::io::Error| {
-            ExecutorError::Tensor(CandleError::Msg(format!(
-                "cannot take {bytes} bytes to measure the memory bandwidth: {source}; end other programs, or leave \
-                 decoding out (--decode 0)"
-            )))
-        };
-        self.memory = Some(Memory::new(bytes, self.team).map_err(fault)?);
-        Ok(())
-    }
-
-    /// Bytes per second.
-    fn bytes(&mut self) -> f64 {
-        let rate = self.memory.as_ref().map_or(f64::NAN, |memory| memory.read_rate(self.team));
-        self.bandwidth.push(rate);
-        rate
-    }
-
-    /// Multiply-adds per second.
-    fn multiply_adds(&mut self) -> f64 {
-        let rate = machine::multiply_add_rate(self.team);
-        self.peak.push(rate);
-        rate
-    }
-}
-
-/// Whether token ids are all that the model needs to continue a text.
-///
-/// # Errors
-/// One that needs more, or continues none, with what to do.
-pub fn continues_ids(model: &Model) -> Result<()> {
-    model.takes_text()?;
-    let plan = model.program().plan();
-    let other = plan.inputs.iter().find(|i| i.name != "input_ids" && i.name != POS);
-    let once = model.once().map(|once| once.signature());
-    match (other, once) {
-        (None, None) => Ok(()),
-        (other, once) => Err(Error::Usage(format!(
-            "{}: needs more than a text: {}; only models that take `input_ids` alone are measured. Run it on its inputs \
-             (`tallow run MODEL --input NAME=FILE`), which prints how long it took",
-            model.file().label(),
-            once.unwrap_or_else(|| other.map_or_else(String::new, |i| format!("{}: {}", i.name, i.ty)))
-        ))),
-    }
-}
-
 /// Token ids without meaning, the same each time: the high bits of a linear congruential sequence.
 pub fn ids(count: usize, vocabulary: usize) -> Vec<u32> {
     let mut state = 1u64;
@@ -279,133 +321,4 @@ fn greedy(logits: &Tensor) -> Result<u32> {
     let best =
         row.iter().enumerate().fold((0, f32::NEG_INFINITY), |best, (i, &v)| if v > best.1 { (i, v) } else { best });
     Ok(best.0 as u32)
-}
-
-/// The most memory that this process had resident, in bytes, where the system tells.
-pub fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-/// The name that the processor gives itself, where the system tells.
-fn processor() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|l| l.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-/// The instruction that the peak is measured with.
-fn instruction() -> &'static str {
-    Dot::detect().name()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Default)]
-    struct Seen {
-        total: usize,
-        begun: usize,
-        limit: Option<usize>,
-    }
-
-    impl Progress for Seen {
-        fn start(&mut self, parts: usize) {
-            self.total += parts;
-        }
-
-        fn part(&mut self, _what: &str) {
-            self.begun += 1;
-        }
-
-        fn cancelled(&self) -> bool {
-            self.limit == Some(self.begun)
-        }
-    }
-
-    fn small() -> BenchOptions {
-        BenchOptions {
-            repetitions: 2,
-            prefill: vec![4, 1 << 40],
-            decode: 2,
-            depth: vec![0, 3, 1 << 40],
-            memory: 1 << 16,
-        }
-    }
-
-    #[test]
-    fn everything_that_fits_is_measured_so_often() {
-        let mut seen = Seen::default();
-        let report = run(&mut Model::storyteller, &small(), &mut seen).unwrap();
-        let counts = |m: &Measurements| m.values().len();
-        assert_eq!([counts(&report.load_seconds), counts(&report.first_token_seconds)], [2, 2]);
-        assert_eq!(report.prefill.iter().map(|p| (p.tokens, counts(&p.share))).collect::<Vec<_>>(), [(4, 2)]);
-        assert_eq!(report.decode.iter().map(|d| (d.depth, counts(&d.share))).collect::<Vec<_>>(), [(0, 2), (3, 2)]);
-        assert!(report.decode[1].bytes > report.decode[0].bytes, "a deeper text reads more of the cache");
-        // The limits stand before and after each measurement.
-        assert_eq!([counts(&report.bandwidth), counts(&report.peak)], [8, 4]);
-        let skipped = report.skipped.join("\n");
-        assert!(
-            skipped.contains("prefill of 1099511627776") && skipped.contains("at depth 1099511627776"),
-            "{skipped}"
-        );
-        assert_eq!(seen.begun, seen.total);
-        assert!(report.load_seconds.max() <= report.first_token_seconds.max());
-    }
-
-    #[test]
-    fn lengths_beyond_all_bounds_are_skipped() {
-        let mut open = || {
-            let mut options = crate::ModelOptions::default();
-            options.program.context = Some(usize::MAX);
-            Model::storyteller_with(&options)
-        };
-        let lengths = |decode: usize, n: usize| BenchOptions {
-            repetitions: 1,
-            prefill: vec![n],
-            decode,
-            depth: vec![n, 1],
-            memory: 1 << 16,
-        };
-        for options in [lengths(usize::MAX, usize::MAX), lengths(usize::MAX, 1 << 40), lengths(1 << 40, usize::MAX)] {
-            let report = run(&mut open, &options, &mut Seen::default()).unwrap();
-            assert_eq!((report.prefill.len(), report.decode.len(), report.skipped.len()), (0, 0, 3), "{options:?}");
-            assert!(report.skipped.iter().all(|s| s.contains("longer than 16777216")), "{:?}", report.skipped);
-        }
-    }
-
-    #[test]
-    fn what_a_token_reads_is_less_with_a_smaller_cache() {
-        let read = |cache| {
-            let mut options = crate::ModelOptions::default();
-            options.program.cache = cache;
-            let mut open = || Model::storyteller_with(&options);
-            let report = run(&mut open, &small(), &mut Seen::default()).unwrap();
-            assert_eq!(report.cache, cache);
-            report.decode[1].bytes
-        };
-        use tallow_executor::CacheType::{F16, F32, Q8};
-        let [exact, half, small] = [F32, F16, Q8].map(read);
-        assert!(exact > half && half > small, "{exact} {half} {small}");
-        // A value takes 4 bytes, 2, and 1 with two more for each 32: the matrices are the rest.
-        assert!(((exact - half) * 15.0 - (half - small) * 32.0).abs() < 1e-3 * exact, "{exact} {half} {small}");
-    }
-
-    #[test]
-    fn a_cancelled_measurement_is_an_error() {
-        let mut seen = Seen { limit: Some(5), ..Seen::default() };
-        assert!(run(&mut Model::storyteller, &small(), &mut seen).is_err());
-        assert_eq!(seen.begun, 5);
-    }
-
-    #[test]
-    fn ids_are_the_same_each_time_and_inside_the_vocabulary() {
-        let many = ids(1000, 10);
-        assert_eq!(many[..100], ids(100, 10));
-        assert!((0..10).all(|id| many.contains(&id)) && many.iter().all(|&id| id < 10));
-        assert_eq!(ids(3, 0), [0, 0, 0]);
-    }
 }

@@ -4,6 +4,7 @@
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use tallow_executor::PackedCache;
+use tallow_format::{ModelFile, ReadOptions};
 use tallow_import::{ImportOptions, ImportReport, Progress};
 
 /// A `.model` file ready to open, and what an import said if there was one.
@@ -41,6 +42,15 @@ pub fn resolve(source: &Path, progress: &mut dyn Progress) -> Result<Resolved> {
     std::fs::create_dir_all(&folder).map_err(|source| Error::Io { path: folder.clone(), source })?;
     let report = tallow_import::import(source, &path, &ImportOptions::default(), progress)?;
     Ok(Resolved { path, imported: Some(report) })
+}
+
+/// Opens the `.model` file that `source` was resolved to. Messages call it as the caller does: a folder or a GGUF file, and not
+/// what it became in the cache.
+///
+/// # Errors
+/// Those of opening it; they name the file itself.
+pub fn open(source: &Path, file: &Path, options: &ReadOptions) -> Result<ModelFile> {
+    Ok(ModelFile::open_with(file, options)?.named(&source.display().to_string()))
 }
 
 /// Whether `source` is something to import first: a folder, or a file that is no container.

@@ -273,8 +273,9 @@ impl Model {
             true if !plan.outputs.iter().any(|(name, _)| name == "logits") => "gives no `logits`",
             true => return Ok(()),
         };
+        let picture = if self.picture_input().is_some() { ", or `--image FILE` for a picture" } else { "" };
         Err(Error::Usage(format!(
-            "{}: its graph {lacks}, so it continues no text; run it on inputs (`tallow run MODEL --input NAME=VALUE`): {}",
+            "{}: its graph {lacks}, so it continues no text; run it on inputs (`tallow run MODEL --input NAME=VALUE`{picture}): {}",
             self.inner.file.label(),
             self.signature()
         )))

@@ -1,16 +1,17 @@
 //! Pictures in files, and as the input of a model.
 
+mod bytes;
 mod compare;
+mod file;
 mod resize;
 
 pub(crate) use compare::no_picture;
+pub use file::Picture;
 
-use crate::text::Labels;
+use crate::text::{Label, Labels};
 use crate::{Error, Model, Rows, Tensor};
-use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
+use image::RgbImage;
 use resize::Filter;
-use std::io::{Cursor, Read as _};
-use std::path::Path;
 use tallow_executor::Device;
 use tallow_format::{Config, Section};
 use tallow_frontends::families::PROCESSOR;
@@ -19,67 +20,12 @@ use tallow_ir::{DType, Dim};
 
 type Result<T> = crate::Result<T>;
 
-/// What JPEG files end with.
-const JPEG_END: [u8; 2] = [0xff, 0xd9];
 /// No side of a picture may be longer.
 const LONGEST_SIDE: u32 = 32_768;
 /// No picture that becomes whole patches is longer in one direction by more than this factor.
 const MOST_STRETCHED: u32 = 200;
 /// Most bytes of a picture, as a file and decoded.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// A picture: rows of red, green and blue.
-#[derive(Clone, Debug)]
-pub struct Picture {
-    pixels: RgbImage,
-}
-
-impl Picture {
-    /// Reads a PNG, JPEG, WebP, GIF or BMP file, upright as its metadata say. An alpha channel is dropped.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or is no picture that is known, or too large.
-    pub fn read(path: &Path) -> Result<Self> {
-        let io = |source| Error::Io { path: path.to_owned(), source };
-        let about = std::fs::metadata(path).map_err(io)?;
-        if !about.is_dir() && !about.is_file() {
-            return Err(Error::Usage(format!("{}: is no regular file; give a picture file", path.display())));
-        }
-        if about.is_dir() {
-            return Err(Error::Usage(format!("{}: is a folder; give a picture file", path.display())));
-        }
-        let fault = |cause: String| Error::Graph { file: path.display().to_string(), source: cause.into() };
-        // By its content, whatever it is called.
-        let mut bytes = Vec::new();
-        std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(io)?;
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(fault(format!("has more than {MOST_BYTES} bytes; give a smaller picture")));
-        }
-        let mut reader = ImageReader::new(Cursor::new(bytes.as_slice())).with_guessed_format().map_err(io)?;
-        if reader.format().is_none() {
-            return Err(fault("is no picture; PNG, JPEG, WebP, GIF and BMP are read".into()));
-        }
-        // Its decoder fills up what is missing.
-        if reader.format() == Some(ImageFormat::Jpeg) && !bytes.windows(2).any(|pair| pair == JPEG_END) {
-            return Err(fault("is cut off: a JPEG file ends with the bytes ff d9".into()));
-        }
-        let mut limits = Limits::default();
-        (limits.max_image_width, limits.max_image_height) = (Some(LONGEST_SIDE), Some(LONGEST_SIDE));
-        limits.max_alloc = Some(MOST_BYTES);
-        reader.limits(limits);
-        let damaged = |e: image::ImageError| fault(format!("cannot be read as a picture: {e}"));
-        let mut decoder = reader.into_decoder().map_err(damaged)?;
-        let upright = decoder.orientation().map_err(damaged)?;
-        let mut picture = DynamicImage::from_decoder(decoder).map_err(damaged)?;
-        picture.apply_orientation(upright);
-        Ok(Picture { pixels: picture.into_rgb8() })
-    }
-
-    /// Width and height.
-    pub fn size(&self) -> (u32, u32) {
-        self.pixels.dimensions()
-    }
-}
 
 /// How pictures become the input of a model: resized, cropped, scaled, normalised, as the image processors of
 /// `transformers` do.
@@ -166,8 +112,8 @@ impl Processor {
     /// A size that is not possible.
     pub fn pixels(&self, picture: &Picture) -> Result<Tensor> {
         let resized = match self.resize {
-            Some((resize, filter)) => resized(&picture.pixels, resize, filter)?,
-            None => picture.pixels.clone(),
+            Some((resize, filter)) => resized(picture.pixels(), resize, filter)?,
+            None => picture.pixels().clone(),
         };
         let (width, height) = resized.dimensions();
         let [rows, columns] = self.crop.unwrap_or([height, width]);
@@ -266,8 +212,8 @@ fn whole_size([height, width]: [u32; 2], multiple: u32, least: u64, most: u64) -
 /// What a model says of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// Names of classes with their probabilities, the likeliest first.
-    Labels(Vec<(String, f32)>),
+    /// Classes with their probabilities, the likeliest first.
+    Labels(Vec<Label>),
     /// Numbers that stand for the picture.
     Embedding(Vec<f32>),
 }
@@ -355,7 +301,7 @@ impl Model {
         if !classifies {
             return Ok(Seen::Embedding(values));
         }
-        Ok(Seen::Labels(labels.of_text(&values).into_iter().map(|l| (l.label, l.score)).collect()))
+        Ok(Seen::Labels(labels.of_text(&values)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A session: a conversation, or one text after another.
 
 use crate::compiled::{self, Answer};
+use crate::text::{IDS, most_tokens};
 use crate::vision_language::{self, Looked};
 use crate::{Error, Generation, Model, Result, languages};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
@@ -94,6 +95,16 @@ impl Session {
         let Some(once) = self.model.once_program().cloned() else {
             return Err(Error::Usage(format!("{}: takes a prompt and no other inputs", self.model.file().label())));
         };
+        if let Some(most) = most_tokens(once.plan())
+            && let Some((_, ids)) = inputs.iter().find(|(name, ids)| name == IDS && ids.elem_count() > most)
+        {
+            return Err(Error::Usage(format!(
+                "{}: the text has {} tokens, and at most {most} are read: what stands between each two of them takes memory \
+                 by their square; shorten the text, or give it in parts",
+                self.model.file().label(),
+                ids.elem_count()
+            )));
+        }
         Ok(tallow_executor::Session::new(once).run(inputs, Rows::All)?)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::compiled::{self, ProgramFile};
 use crate::graph_file::{Form, GraphFile};
-use crate::{Error, Path as GraphPath, Result, model};
+use crate::{Error, Path as GraphPath, Result, library, model};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl Source<'_> {
     /// # Errors
     /// Options that do not go with what the path names; files that cannot be read; and whatever the front end refuses.
     pub fn open(&self, resolve: &mut dyn FnMut(&Path) -> Result<PathBuf>) -> Result<Opened> {
-        let mut model = |path: &Path| Ok::<_, Error>(Arc::new(ModelFile::open_with(&resolve(path)?, &self.read)?));
+        let mut model = |path: &Path| library::open(path, &resolve(path)?, &self.read).map(Arc::new);
         match self.path {
             Some(path) if ProgramFile::language(path).is_some() => self.open_program(path, &mut model),
             Some(path) if Form::of(path).is_some() => {

@@ -5,9 +5,11 @@
 
 mod calls;
 mod heads;
+mod limits;
 
 pub use heads::{Filling, Label, Tag};
 pub(crate) use heads::{Labels, softmax};
+pub(crate) use limits::{most_tokens, positions};
 
 use crate::model::tensor;
 use crate::picture::no_picture;
@@ -16,7 +18,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use tallow_executor::tokenizer::{Encoding, Tokenizer, TokenizerError};
 use tallow_executor::{ExecutorError, Rows};
-use tallow_frontends::families::vision::text::{CLIP_POSITIONS, SIGLIP_POSITIONS};
 use tallow_frontends::families::vision::{IMAGE_EMBEDS, TEXT_EMBEDS};
 use tallow_ir::Graph;
 
@@ -61,9 +62,9 @@ impl TextTask {
     }
 }
 
-const IDS: &str = "input_ids";
-const STARTS: &str = "starts";
-const TYPES: &str = "token_type_ids";
+pub(crate) const IDS: &str = "input_ids";
+pub(crate) const STARTS: &str = "starts";
+pub(crate) const TYPES: &str = "token_type_ids";
 const LOGITS: &str = "logits";
 /// Outputs that may be the vector of a text, the first that there is.
 const EMBEDDINGS: [&str; 3] = ["embedding", TEXT_EMBEDS, "pooler_output"];
@@ -115,6 +116,8 @@ struct Batch {
     types: Vec<i64>,
     around: Vec<bool>,
     starts: Vec<i64>,
+    /// Of each text the tokens that were left out.
+    cut: Vec<usize>,
 }
 
 impl Batch {
@@ -123,6 +126,7 @@ impl Batch {
         self.ids.extend(encoding.ids.iter().map(|&id| i64::from(id)));
         self.types.extend(encoding.types.iter().map(|&of_type| i64::from(of_type)));
         self.around.extend(&encoding.around);
+        self.cut.push(encoding.cut);
     }
 
     /// The tokens of each text.
@@ -143,7 +147,8 @@ impl Encoder {
         };
         let tokenizer = model.tokenizer()?;
         let context = model.program().options().context;
-        let limit = [positions(&model)?, tokenizer.max_length(), context].into_iter().flatten().min();
+        let square = most_tokens(model.program().plan());
+        let limit = [positions(&model)?, tokenizer.max_length(), context, square].into_iter().flatten().min();
         let takes_types = model.program().plan().inputs.iter().any(|input| input.name == TYPES);
         Ok(Encoder {
             session: model.session()?,
@@ -266,14 +271,25 @@ impl Encoder {
             return Err(Error::Usage(format!("{label}: its tokenizer names no mask token; {cure}")));
         };
         let mut filled = Vec::with_capacity(texts.len());
+        let limit = self.limit.unwrap_or_default();
         self.run(&single(texts), LOGITS, &mut |batch, first, rows| {
             for (n, text) in batch.texts().into_iter().enumerate() {
                 let masks = text.filter(|&at| batch.ids[at] == i64::from(mask));
                 let fillings: Vec<_> = masks.map(|at| heads::fillings(&tokenizer, &rows[at], best)).collect();
+                let fault = |cause: String| Error::Usage(format!("{label}: text {} {cause}", first + n + 1));
+                let name = tokenizer.token_text(mask).unwrap_or_default();
+                if batch.cut[n] > 0 {
+                    let whole = tokenizer.encode_within(texts[first + n], None);
+                    let whole = whole.map_err(|source| Error::Tokenizer { file: label.clone(), source })?;
+                    let lost = whole.ids.iter().filter(|&&id| id == mask).count().saturating_sub(fillings.len());
+                    if lost > 0 {
+                        return Err(fault(format!(
+                            "is cut to {limit} tokens, and {lost} `{name}` stand behind them; shorten the text"
+                        )));
+                    }
+                }
                 if fillings.is_empty() {
-                    let text = tokenizer.token_text(mask).unwrap_or_default();
-                    let cause = format!("{label}: text {} has no `{text}` to be filled", first + n + 1);
-                    return Err(Error::Usage(cause));
+                    return Err(fault(format!("has no `{name}` to be filled")));
                 }
                 filled.push(fillings);
             }
@@ -355,22 +371,4 @@ impl Encoder {
 
 fn single<'a>(texts: &[&'a str]) -> Vec<Input<'a>> {
     texts.iter().map(|text| (*text, None)).collect()
-}
-
-/// The most tokens for which the model has positions.
-fn positions(model: &Model) -> Result<Option<usize>> {
-    let config = model.file().config();
-    let usual = match config.model_type() {
-        "clip" | "clip_text_model" => Some(CLIP_POSITIONS as usize),
-        "siglip" | "siglip_text_model" => Some(SIGLIP_POSITIONS as usize),
-        _ => None,
-    };
-    let rows = config.architecture().usize("max_position_embeddings")?.or(usual);
-    // Their first token has the position behind that of padding.
-    let skipped = match config.model_type() {
-        "roberta" | "xlm-roberta" | "camembert" => config.pad_id()?.unwrap_or(1) as usize + 1,
-        "mpnet" => 2,
-        _ => 0,
-    };
-    Ok(rows.map(|rows| rows.saturating_sub(skipped)))
 }

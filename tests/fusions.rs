@@ -270,11 +270,10 @@ fn experts() -> Vec<(String, String, &'static [&'static str])> {
             [(false, "SwiGlu(%p, %q)"), (true, "SwiGlu(%p, %q)"), (false, "GeGlu(%p, %q)"), (true, "Mul(%t, %q)")]
         {
             let rows = format!("f32[S, 2, {width}]");
-            let mut text = format!(
-                "weight %router = \"router\": u32[5, 32]
+            let mut text = "weight %router = \"router\": u32[5, 32]
                  %scores: f32[S, 5] = Matmul(%x, %router)
-                 %weights: f32[S, 2], %index: i64[S, 2] = TopK(%scores) {{ axis = -1, k = 2 }}\n"
-            );
+                 %weights: f32[S, 2], %index: i64[S, 2] = TopK(%scores) { axis = -1, k = 2 }\n"
+                .to_owned();
             text += &match joined {
                 true => format!(
                     "weight %a = \"a\": {w}[5, {}, 32]

@@ -64,11 +64,12 @@ fn a_picture_file_becomes_labels() {
         let Seen::Labels(labels) = model.see(&picture("vit")).unwrap() else { panic!("no labels") };
         let names = model.file().config().architecture().strings("labels").unwrap().unwrap();
         assert_eq!(labels.len(), 7);
-        assert!(labels.windows(2).all(|w| w[0].1 >= w[1].1));
-        for (name, share) in &labels {
-            let at = names.iter().position(|n| n == name).unwrap();
+        assert!(labels.windows(2).all(|w| w[0].score >= w[1].score));
+        for label in &labels {
+            let at = names.iter().position(|n| *n == label.label).unwrap();
             let want = f64::from(logits[at]).exp() / sum;
-            assert!((f64::from(*share) - want).abs() < 5e-3, "{name}: {share} instead of {want}");
+            assert!((f64::from(label.score) - want).abs() < 5e-3, "{label:?} instead of {want}");
+            assert!((label.logit - logits[at]).abs() < 0.05, "{label:?} instead of {}", logits[at]);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use tallow::executor::sampling::penalize;
 use tallow::frontends::program::module::Start;
 use tallow::frontends::program::rules::Unfinished;
-use tallow::{BeamOptions, Engine, GenerateOptions, Model, Rows, Session, tensor_file};
+use tallow::{BeamOptions, Engine, GenerateOptions, Model, Rows, Session, Tensor, tensor_file};
 
 /// What the logits may differ by, as `max|a − b| / max|b|`.
 const TOLERANCE: f32 = 1e-4;
@@ -166,4 +166,23 @@ fn encoder_decoders_give_the_logits_and_tokens_of_transformers() {
     assert!(names.len() >= 10, "only {} goldens found", names.len());
     assert!(faults.is_empty(), "{} faults in {} goldens:\n{}", faults.len(), names.len(), faults.join("\n"));
     page::record("seq2seq", &folder("tests/goldens-seq2seq"), &errors);
+}
+
+#[test]
+fn a_source_whose_distances_take_too_much_memory_is_refused_by_its_length() {
+    let temporary = tempfile::tempdir().unwrap();
+    let model =
+        open(&import(&folder("tests/goldens-seq2seq/t5-plain"), temporary.path(), "u32"), Engine::Cpu, 1, 1 << 20);
+    let ids =
+        |count: usize| Tensor::zeros(count, tallow::executor::DType::I64, &tallow::executor::Device::Cpu).unwrap();
+    let mut session = model.session().unwrap();
+    let error = session.begin(&[("input_ids".to_owned(), ids(20_000))]).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    let error = error.to_string();
+    assert!(error.contains("20000 tokens") && error.contains("by their square; shorten the text"), "{error}");
+    // bart has no such thing.
+    let bart = tempfile::tempdir().unwrap();
+    let model = open(&import(&folder("tests/goldens-seq2seq/bart-plain"), bart.path(), "u32"), Engine::Cpu, 1, 1 << 20);
+    let error = model.session().unwrap().begin(&[("input_ids".to_owned(), ids(20_000))]).unwrap_err().to_string();
+    assert!(!error.contains("square"), "{error}");
 }

@@ -246,3 +246,71 @@ fn files_without_sound_are_refused_by_name() {
         }
     }
 }
+
+/// What is wrong with a file, and its seconds.
+fn damage(bytes: Vec<u8>) -> (String, f64) {
+    let sound = Sound::decode(bytes, "a").unwrap();
+    (sound.damage().unwrap_or_default().to_owned(), sound.seconds())
+}
+
+/// Where the frames of the committed MP3 file begin, by their sync bytes.
+fn frames(file: &[u8]) -> Vec<usize> {
+    let head = file.windows(2).position(|w| w[0] == 0xff && w[1] & 0xe0 == 0xe0).unwrap();
+    let same = [file[head], file[head + 1]];
+    (head..file.len() - 1).filter(|&at| file[at..at + 2] == same).collect()
+}
+
+#[test]
+fn files_that_are_damaged_say_how_much_was_read() {
+    let read = |name: &str| std::fs::read(sounds().join(name)).unwrap();
+    let whole = sound("short").seconds();
+    for name in ["short.wav", "short.flac", "short.mp3"] {
+        assert_eq!(damage(read(name)), (String::new(), whole), "{name}");
+    }
+    // MP3: less than its head tells, something between frames, tags where they may be.
+    let mp3 = read("short.mp3");
+    let (said, seconds) = damage(mp3[..mp3.len() / 2].to_vec());
+    assert!(said.contains("s that its head tells") && seconds < whole * 0.6, "{said} {seconds}");
+    let starts = frames(&mp3);
+    let middle = starts[starts.len() / 2];
+    let torn = [&mp3[..middle], &[0; 333][..], &mp3[middle..]].concat();
+    let (said, _) = damage(torn);
+    assert!(said.contains("damaged in one place: 333 bytes"), "{said}");
+    let tag = |name: &[u8]| [name, &vec![0; 128 - name.len()]].concat();
+    assert_eq!(damage([&mp3[..], &tag(b"TAG")].concat()).0, "");
+    // Without its first frame, which holds no sound and tells how many follow.
+    let bare = mp3[starts[1]..].to_vec();
+    assert_eq!(damage(bare.clone()).0, "");
+    let (said, _) = damage(bare[..bare.len() - 20].to_vec());
+    assert!(said.contains("in the middle of a frame"), "{said}");
+
+    // FLAC that tells neither its length nor its checksum, and FLAC whose checksum is another.
+    let flac = read("short.flac");
+    let mut unknown = flac.clone();
+    unknown[21] &= 0xf0;
+    unknown[22..42].fill(0);
+    assert_eq!(damage(unknown.clone()), (String::new(), whole));
+    let (said, seconds) = damage(unknown[..unknown.len() * 2 / 3].to_vec());
+    assert!(said.contains("no whole frames") && seconds < whole && seconds > 0.0, "{said} {seconds}");
+    let mut other = flac.clone();
+    other[30] ^= 1;
+    assert!(damage(other).0.contains("checksum"));
+
+    // WAV whose writer knew the length of the sound and not that of the file.
+    let mut wav = wav(16_000, 1, &[5; 1600]);
+    wav[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(damage(wav.clone()), (String::new(), 0.1));
+    wav.truncate(44 + 1600);
+    let (said, seconds) = damage(wav.clone());
+    assert_eq!((said.as_str(), seconds), ("ends after 1600 of the 3200 bytes of sound that its head tells", 0.05));
+    // And the other way round.
+    wav[4..8].copy_from_slice(&(36 + 1600u32).to_le_bytes());
+    wav[40..44].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(damage(wav.clone()), (String::new(), 0.05));
+    // One that tells of more sound than would lie in it.
+    wav[40..44].copy_from_slice(&4000u32.to_le_bytes());
+    let (said, seconds) = damage(wav);
+    assert_eq!((said.as_str(), seconds), ("ends after 1600 of the 4000 bytes of sound that its head tells", 0.05));
+    // Where nothing can be read there is no sound.
+    assert!(unreadable(mp3[..starts[0] + 60].to_vec(), 3).contains("cut off"));
+}

@@ -166,10 +166,10 @@ fn a_picture_file_becomes_what_the_processor_and_the_model_make_of_it() {
                 assert_eq!(name, "picture.logits", "{case}");
                 let names = model.file().config().architecture().strings("labels").unwrap().unwrap();
                 let sum: f64 = wanted.iter().map(|x| f64::from(*x).exp()).sum();
-                for (label, share) in labels {
-                    let at = names.iter().position(|name| *name == label).unwrap();
+                for label in labels {
+                    let at = names.iter().position(|name| *name == label.label).unwrap();
                     let want = f64::from(wanted[at]).exp() / sum;
-                    assert!((f64::from(share) - want).abs() < 0.02, "{case}: {label} {share} instead of {want}");
+                    assert!((f64::from(label.score) - want).abs() < 0.02, "{case}: {label:?} instead of {want}");
                 }
             }
             Seen::Embedding(vector) => {

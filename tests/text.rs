@@ -163,6 +163,16 @@ fn words_for_masks() {
         }
         let error = model.fill_mask(&["no mask"], 5).unwrap_err().to_string();
         assert!(error.contains("text 1 has no"), "{error}");
+        // What stands behind the last token that is read cannot be filled.
+        let mask = model.tokenizer().unwrap();
+        let mask = mask.token_text(mask.mask().unwrap()).unwrap();
+        let (early, late) =
+            (format!("a {mask} {}", "fox ".repeat(80)), format!("a {mask} {}{mask}", "fox ".repeat(80)));
+        assert_eq!(model.fill_mask(&[&early], 1).unwrap()[0].len(), 1);
+        let error = model.fill_mask(&["a", &late], 1).unwrap_err().to_string();
+        assert!(error.contains("text 1 has no"), "{error}");
+        let error = model.fill_mask(&[&early, &late], 1).unwrap_err().to_string();
+        assert!(error.contains("text 2 is cut to") && error.contains(&format!("1 `{mask}` stand behind")), "{error}");
     }
 }
 

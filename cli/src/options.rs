@@ -10,6 +10,7 @@ use tallow::executor::sampling::SamplingParams;
 use tallow::format::ReadOptions;
 use tallow::format::container::DEFAULT_MAX_TEXT;
 use tallow::import::{Progress, TensorReport};
+use tallow::library;
 use tallow::{CacheType, Engine, Model, ModelOptions, PackedCache, PackedReport};
 
 /// Where the graph comes from.
@@ -157,21 +158,18 @@ impl LoadOptions {
     /// What opens the model at `source` each time that it is called; imported into the cache first where needed.
     pub fn opener(&self, source: Option<&Path>, ui: &Ui) -> Result<impl FnMut() -> tallow::Result<Model> + use<>> {
         let options = self.model_options();
-        let path = source.map(|source| resolve(source, ui)).transpose()?;
-        Ok(move || match &path {
+        let found =
+            source.map(|source| Ok::<_, tallow::Error>((source.to_owned(), resolve(source, ui)?))).transpose()?;
+        Ok(move || match &found {
             None => Model::storyteller_with(&options),
-            Some(path) => Model::open_with(path, &options),
+            Some((source, file)) => Model::from_file(library::open(source, file, &options.read)?, &options),
         })
     }
 
     /// The model at `source`, imported into the cache first where needed; the embedded one without a
     /// source.
     pub fn load(&self, source: Option<&Path>, ui: &Ui) -> Result<Model> {
-        let options = self.model_options();
-        let model = match source {
-            None => Model::storyteller_with(&options)?,
-            Some(source) => Model::open_with(resolve(source, ui)?, &options)?,
-        };
+        let model = self.opener(source, ui)?()?;
         model.notes().for_each(|note| ui.warn(note));
         Ok(model)
     }

@@ -63,6 +63,7 @@ fn what_continues_no_text_is_not_measured() {
     for command in ["bench", "profile"] {
         let error = tallow(folder.path(), &[command, "c.model"]).fails(2);
         assert!(error.contains("c.model: its graph takes no `input_ids`") && error.contains("--input"), "{error}");
+        assert!(error.contains("What can be measured: "), "{error}");
         let error = tallow(folder.path(), &[command, "none.model"]).fails(3);
         assert!(error.contains("none.model"), "{error}");
     }
@@ -246,4 +247,138 @@ fn profile_sums_up_by_operation_and_by_place() {
     assert_eq!(events.iter().filter(|e| e["cat"] == "call").count(), 4);
     let error = run(&["--trace", "trace.json"]).fails(2);
     assert!(error.contains("trace.json") && error.contains("--force"), "{error}");
+}
+
+/// What tiny models of each kind are called here, the folder of their case, and what their `bench` measures.
+const KINDS: [(&str, &str, &[&str]); 8] = [
+    ("bert", "goldens-encoder/bert-bare", &["texts of 8, 3 a call"]),
+    ("t5", "goldens-seq2seq/t5-plain", &["source of 8", "decode of 2 at depth 0"]),
+    ("bart", "goldens-seq2seq/bart-plain", &["source of 8", "decode of 2 at depth 4"]),
+    (
+        "whisper",
+        "goldens-speech/english",
+        &["window of 1 s", "decode of 2 at depth 0", "real-time factor, 2 tokens a window"],
+    ),
+    ("vit", "goldens-vision/vit-labels", &["picture of 24 × 24"]),
+    ("resnet", "goldens-vision/resnet-bottleneck", &["picture of "]),
+    ("clip", "goldens-vision/clip-pair", &["picture of 24 × 24", "texts of 8, 3 a call"]),
+    ("qwen2_vl", "goldens-vl/qwen2_vl-plain", &["picture of ", "prefill of 4", "decode of 2 at depth 4"]),
+];
+
+fn case(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests").join(path).display().to_string()
+}
+
+#[test]
+fn bench_measures_every_kind_of_model() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, path, lines) in KINDS {
+        let arguments = |more: &[&'static str]| -> Vec<String> {
+            let first = ["bench", "--repetitions", "1", "--length", "8", "--batch", "24", "--prefill", "4"];
+            let rest = ["--decode", "2", "--depth", "0,4"];
+            first.iter().chain(&rest).chain(more).map(|s| (*s).to_owned()).chain([case(path)]).collect()
+        };
+        let run = |more: &[&'static str]| {
+            tallow(folder.path(), &arguments(more).iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        // Measuring takes a moment, and these have all kinds of lines.
+        if ["bert", "resnet", "whisper"].contains(&kind) {
+            let shown = run(&[]).fine();
+            for line in lines {
+                assert!(shown.lines().any(|l| l.starts_with(line)), "{kind}: {line}: {shown}");
+            }
+        }
+        let json = run(&["--json"]).json();
+        let encode = json["encode"].as_array().unwrap();
+        let whole = lines.iter().filter(|l| ["texts", "source", "window", "picture"].iter().any(|w| l.starts_with(w)));
+        assert_eq!(encode.len(), whole.count(), "{kind}: {json}");
+        for part in encode {
+            let median = |key: &str| part[key]["median"].as_f64().unwrap();
+            assert!(median("seconds") > 0.0 && part["multiply_adds"].as_f64().unwrap() > 0.0, "{kind}: {part}");
+            assert!(median("share_of_peak") > 0.0);
+            let counted = part["multiply_adds"].as_f64().unwrap();
+            match kind {
+                // 24 tokens of 4 · 48² + 2 · 48², three texts of 2 · 8² · 48, three times the pooler.
+                "bert" => assert_eq!(counted, (24 * 6 * 48 * 48 + 3 * 2 * 64 * 48 + 3 * 48 * 48) as f64),
+                // 9 patches of 3 · 8² numbers; two layers with 10 tokens of 18, inside of 26; five labels.
+                "vit" => assert_eq!(
+                    counted,
+                    (9 * 18 * 192 + 2 * (10 * (4 * 18 * 18 + 2 * 18 * 26) + 2 * 100 * 18) + 5 * 18) as f64
+                ),
+                "resnet" => assert!(counted > 10_000.0, "convolutions count, {counted}"),
+                _ => {}
+            }
+            match part["what"].as_str().unwrap() {
+                "texts" => {
+                    assert_eq!((part["texts"].as_u64(), part["length"].as_u64()), (Some(3), Some(8)));
+                    assert!((median("tokens_per_second") / median("texts_per_second") - 8.0).abs() < 1e-6);
+                }
+                "source" => assert!(median("tokens_per_second") > 0.0),
+                "picture" => assert!((median("pictures_per_second") * median("seconds") - 1.0).abs() < 1e-6),
+                "window" => assert_eq!(part["sound_seconds"], 1.0),
+                other => panic!("{other}"),
+            }
+        }
+        let writes = lines.iter().any(|l| l.starts_with("decode"));
+        assert_eq!(json["decode"].as_array().unwrap().len(), if writes { 2 } else { 0 }, "{kind}");
+        let first = if writes { "first_token_seconds" } else { "first_result_seconds" };
+        assert!(json[first]["median"].as_f64().unwrap() > 0.0, "{kind}");
+        assert_eq!(json["real_time_factor"].is_null(), kind != "whisper");
+    }
+}
+
+#[test]
+fn profile_shows_every_kind_of_model() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, path, lines) in KINDS {
+        let run = |more: &[&str]| {
+            tallow(folder.path(), &[&["profile", &case(path), "--tokens", "8", "--decode", "3"], more].concat())
+        };
+        let json = run(&["--json", "--trace", &format!("{kind}.json")]).json();
+        let phases = json["phases"].as_array().unwrap();
+        let names: Vec<&str> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+        let wanted: &[&str] = match kind {
+            "clip" => &["encode", "encode"],
+            "t5" | "bart" | "whisper" => &["encode", "decode"],
+            "qwen2_vl" => &["encode", "prefill", "decode"],
+            _ => &["encode"],
+        };
+        assert_eq!(names, wanted, "{kind}");
+        for phase in phases {
+            let lines = phase["operations"].as_array().unwrap();
+            assert!(lines.iter().any(|l| l["multiply_adds_per_second"].as_f64().is_some_and(|r| r > 0.0)), "{phase}");
+            let shares: f64 = lines.iter().map(|l| l["share"].as_f64().unwrap()).sum();
+            let outside = phase["seconds_outside_steps"].as_f64().unwrap() / phase["seconds"].as_f64().unwrap();
+            assert!((shares + outside - 1.0).abs() < 1e-6, "{kind}: {shares} {outside}");
+        }
+        let trace = std::fs::read(folder.path().join(format!("{kind}.json"))).unwrap();
+        let trace: serde_json::Value = serde_json::from_slice(&trace).unwrap();
+        assert!(trace["traceEvents"].as_array().unwrap().len() > 10);
+        let shown = run(&[]).fine();
+        assert!(shown.starts_with(&format!("encode · {}", lines[0].split(',').next().unwrap())), "{kind}: {shown}");
+    }
+}
+
+#[test]
+fn what_is_too_long_for_a_model_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, what) in [
+        ("goldens-encoder/bert-bare", "texts of 100000: the model takes"),
+        ("goldens-seq2seq/bart-plain", "a source of 100000: the model takes"),
+    ] {
+        let path = case(path);
+        let bench = ["bench", &path, "--repetitions", "1", "--length", "100000", "--decode", "1", "--depth", "0"];
+        let shown = tallow(folder.path(), &bench).fine();
+        assert!(shown.contains(&format!("skipped: {what}")), "{shown}");
+        let error = tallow(folder.path(), &["profile", &path, "--tokens", "100000"]).fails(2);
+        assert!(error.contains(what) && error.contains("--tokens"), "{error}");
+    }
+    // A picture of any size, by a model that does not say which.
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/goldens-vision/resnet-basic");
+    for command in ["bench", "profile"] {
+        let from = from.display().to_string();
+        tallow(folder.path(), &["import", &from, "-o", "r.model", "--force"]).fine();
+        let error = tallow(folder.path(), &[command, "r.model"]).fails(2);
+        assert!(error.contains("`[architecture.processor]`, which is missing here"), "{error}");
+    }
 }

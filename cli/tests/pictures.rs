@@ -148,3 +148,119 @@ fn many_texts_are_compared_in_parts() {
         assert!((all[n] / all[0] - few[n] / few[0]).abs() < 1e-4, "{n}");
     }
 }
+
+#[test]
+fn json_of_pictures_tells_times_and_logits() {
+    let dir = folder("resnet-bottleneck");
+    let json = tallow(dir.path(), &["run", "m", "--image", "a.png", "--json"]).json();
+    let pair = folder("clip-pair");
+    let both = tallow(pair.path(), &["run", "m", "--image", "a.png", "--text", "a fox", "--json"]).json();
+    for (json, more) in [(&json, None), (&both, Some("tokens"))] {
+        for key in ["load_seconds", "seconds", "threads", "peak_memory_bytes"].into_iter().chain(more) {
+            assert!(json[key].as_f64().unwrap() > 0.0, "{key}: {json}");
+        }
+    }
+    let labels = json["images"][0]["labels"].as_array().unwrap();
+    let of = |n: usize, key: &str| labels[n][key].as_f64().unwrap();
+    assert!(((of(0, "logit") - of(1, "logit")).exp() - of(0, "score") / of(1, "score")).abs() < 1e-3, "{json}");
+    let ran = tallow(dir.path(), &["run", "m", "--image", "a.png", "b.png"]);
+    assert!(ran.stderr.contains("2 pictures in"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_picture_of_too_many_pixels_is_refused_by_its_head() {
+    let dir = folder("resnet-bottleneck");
+    tallow(dir.path(), &["run", "m", "--image", "a.png"]).fine();
+    // The head of a BMP file alone.
+    let head = |width: u32, height: u32| {
+        let mut bytes = b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
+        bytes.extend([width.to_le_bytes(), height.to_le_bytes()].concat());
+        bytes.extend([1, 0, 24, 0]);
+        bytes.resize(54, 0);
+        bytes
+    };
+    let run = |width: u32, height: u32| {
+        std::fs::write(dir.path().join("large.bmp"), head(width, height)).unwrap();
+        tallow(dir.path(), &["run", "m", "--image", "large.bmp"]).fails(3)
+    };
+    let error = run(20_000, 10_000);
+    assert!(
+        error.contains("large.bmp") && error.contains("200000000 pixels") && error.contains("178956970"),
+        "{error}"
+    );
+    // So many are not too many, and the file ends too early.
+    let error = run(13_377, 13_377);
+    assert!(error.contains("large.bmp: cannot be read") && !error.contains("178956970"), "{error}");
+    let error = run(40_000, 2);
+    assert!(error.contains("large.bmp") && error.contains("40000 × 2") && error.contains("32768"), "{error}");
+}
+
+#[test]
+fn of_an_animation_the_first_picture_is_looked_at_and_that_is_said() {
+    let dir = folder("resnet-bottleneck");
+    let seen = |name: &str| {
+        let ran = tallow(dir.path(), &["run", "m", "--image", name, "--json"]);
+        let json = ran.json();
+        (json["images"][0]["labels"].clone(), ran.stderr.clone())
+    };
+    for kind in ["gif", "webp", "png"] {
+        let (still, moving) = (format!("still.{kind}"), format!("moving.{kind}"));
+        for name in [&still, &moving] {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/picture-files").join(name);
+            std::fs::copy(from, dir.path().join(name)).unwrap();
+        }
+        let ((labels, said), (of_first, note)) = (seen(&still), seen(&moving));
+        assert!(!said.contains("pictures;"), "{said}");
+        assert!(note.contains(&format!("{moving}: holds 3 pictures; the first is looked at")), "{note}");
+        assert_eq!(of_first, labels, "{kind}");
+    }
+}
+
+#[test]
+fn a_jpeg_that_is_cut_behind_its_thumbnail_is_refused() {
+    let dir = folder("resnet-bottleneck");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/picture-files/thumbnail.jpg");
+    let bytes = std::fs::read(file).unwrap();
+    let run = |bytes: &[u8]| {
+        std::fs::write(dir.path().join("t.jpg"), bytes).unwrap();
+        tallow(dir.path(), &["run", "m", "--image", "t.jpg"])
+    };
+    run(&bytes).fine();
+    assert!(bytes[..bytes.len() / 2].windows(2).any(|pair| pair == [0xff, 0xd9]), "a whole thumbnail");
+    for part in [2, 4] {
+        let error = run(&bytes[..bytes.len() - bytes.len() / part]).fails(3);
+        assert!(error.contains("t.jpg") && error.contains("cut off"), "{error}");
+    }
+}
+
+#[test]
+fn pictures_and_texts_may_stand_in_any_order() {
+    let dir = folder("clip-pair");
+    let run =
+        |arguments: &[&str]| tallow(dir.path(), &[&["run"], arguments, &["--json"]].concat()).json()["images"].clone();
+    let wanted = run(&["m", "--image", "a.png", "b.png", "--text", "a fox", "a dog"]);
+    assert_eq!((wanted.as_array().unwrap().len(), wanted[0]["texts"].as_array().unwrap().len()), (2, 2));
+    for order in [
+        &["m", "--text", "a fox", "a dog", "--image", "a.png", "b.png"][..],
+        &["m", "--image", "a.png", "--image", "b.png", "--text", "a fox", "--text", "a dog"],
+        &["--image", "a.png", "b.png", "--text", "a fox", "a dog", "m"],
+        &["--image", "a.png", "b.png", "m", "--text", "a fox", "a dog"],
+        &["--text", "a fox", "a dog", "--image", "a.png", "b.png", "m"],
+        &["--text", "a fox", "a dog", "m", "--image", "a.png", "b.png"],
+    ] {
+        assert_eq!(run(order), wanted, "{order:?}");
+    }
+    for (order, part) in [
+        (&["m", "a fox", "--image", "a.png"][..], "--text \"a fox\""),
+        (&["m", "--image", "a.png", "a fox"], "no file `a fox`; give a text by --text"),
+        (&["m", "a fox", "--text", "a dog", "--image", "a.png"], "not both"),
+    ] {
+        let error = tallow(dir.path(), &[&["run"], order].concat()).fails(2);
+        assert!(error.contains(part), "{order:?}: {error}");
+    }
+    let classifier = folder("resnet-bottleneck");
+    let labels = tallow(classifier.path(), &["run", "--image", "a.png", "m", "--json"]).json();
+    assert_eq!(labels["images"][0]["labels"].as_array().unwrap().len(), 5);
+    let error = tallow(classifier.path(), &["run", "m", "a.png"]).fails(2);
+    assert!(error.contains("--image FILE"), "{error}");
+}

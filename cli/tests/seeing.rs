@@ -52,3 +52,51 @@ fn what_is_missing_is_named() {
     assert!(run(&["what?", "--image", "none.png"]).fails(3).contains("none.png"));
     assert!(run(&["<|image_pad|> what?"]).fails(2).contains("--image"));
 }
+
+#[test]
+fn the_model_the_pictures_and_the_prompt_may_stand_in_any_order() {
+    let folder = tempfile::tempdir().unwrap();
+    tallow(folder.path(), &["import", &goldens().display().to_string(), "-o", "m.model", "--encoding", "u32"]).fine();
+    for name in ["wide.png", "tall.png"] {
+        std::fs::copy(goldens().join(name), folder.path().join(name)).unwrap();
+    }
+    let golden = std::fs::read(goldens().join("golden.json")).unwrap();
+    let golden: serde_json::Value = serde_json::from_slice(&golden).unwrap();
+    let prompt = golden[1]["content"][1]["text"].as_str().unwrap();
+    let run = |arguments: &[&str]| {
+        let rest = ["-n", "6", "--temperature", "0", "--json"];
+        tallow(folder.path(), &[&["run"], arguments, &rest].concat()).json()["ids"].clone()
+    };
+    let one = run(&["m.model", prompt, "--image", "wide.png"]);
+    for order in [
+        &["m.model", "--image", "wide.png", prompt][..],
+        &["m.model", "--image", "wide.png", "--", prompt],
+        &["m.model", "--image=wide.png", prompt],
+        &["--image", "wide.png", "--seed", "1", "m.model", prompt],
+        &["--image", "wide.png", "m.model", prompt],
+        &["m.model", "--image", "wide.png", "--text", prompt],
+        &["--image", "wide.png", "--text", prompt, "m.model"],
+        &["--text", prompt, "--image", "wide.png", "m.model"],
+    ] {
+        if order.contains(&"--") {
+            let arguments = [&["run", "-n", "6", "--temperature", "0", "--json"], order].concat();
+            assert_eq!(tallow(folder.path(), &arguments).json()["ids"], one, "{order:?}");
+            continue;
+        }
+        assert_eq!(run(order), one, "{order:?}");
+    }
+    let two = run(&["m.model", prompt, "--image", "wide.png", "tall.png"]);
+    assert_ne!(two, one);
+    for order in [
+        &["m.model", prompt, "--image", "wide.png", "--image", "tall.png"][..],
+        &["m.model", "--image", "wide.png", "tall.png", prompt],
+        &["m.model", "--image", "wide.png", prompt, "--image", "tall.png"],
+        &["m.model", "--image", "wide.png", "--image", "tall.png", prompt],
+        &["--image", "wide.png", "tall.png", "m.model", prompt],
+        &["--image", "wide.png", "--image", "tall.png", "m.model", prompt],
+    ] {
+        assert_eq!(run(order), two, "{order:?}");
+    }
+    let error = tallow(folder.path(), &["run", "--image", "m.model"]).fails(2);
+    assert!(error.contains("m.model is a model") && error.contains("--image FILE"), "{error}");
+}

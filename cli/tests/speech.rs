@@ -69,3 +69,26 @@ fn what_cannot_be_heard_is_an_error() {
     assert!(run(&["m.model", "--audio", "hz.wav"]).fails(3).contains("0 Hz"));
     assert!(run(&["m.model", "--audio", &short, "--beams", "2"]).fails(2).contains("cannot be used"));
 }
+
+#[test]
+fn a_damaged_sound_is_heard_as_far_as_it_goes_and_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| goldens().join(name).display().to_string();
+    tallow(folder.path(), &["import", &path("english"), "-o", "m.model", "--encoding", "u32"]).fine();
+    let bytes = std::fs::read(path("sounds/short.mp3")).unwrap();
+    std::fs::write(folder.path().join("cut.mp3"), &bytes[..bytes.len() / 2]).unwrap();
+    let run = |file: &str| tallow(folder.path(), &["run", "m.model", "--audio", file, "--json"]);
+    let ran = run("cut.mp3");
+    let (json, said) = (ran.json(), ran.stderr.clone());
+    let seconds = json["sound_seconds"].as_f64().unwrap();
+    assert!(json["damage"].as_str().unwrap().contains("that its head tells"), "{json}");
+    assert!(
+        said.contains("cut.mp3: ends after") && said.contains(&format!("{seconds:.2} s of sound were read")),
+        "{said}"
+    );
+    let whole = run(&path("sounds/short.mp3")).json();
+    assert!(whole["damage"].is_null() && whole["sound_seconds"].as_f64().unwrap() > seconds);
+    for key in ["load_seconds", "seconds", "threads", "peak_memory_bytes"] {
+        assert!(whole[key].as_f64().unwrap() > 0.0, "{key}: {whole}");
+    }
+}

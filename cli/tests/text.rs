@@ -61,7 +61,7 @@ fn vectors_come_as_a_table_or_whole() {
     for ran in [
         tallow(folder.path(), &["run", "m", "the fox", "--json"]),
         tallow_with(folder.path(), &["run", "m", "--json"], b"the fox\n"),
-        tallow_with(folder.path(), &["run", "m", "--text", "-", "--json"], b"the fox\n\n  \n"),
+        tallow_with(folder.path(), &["run", "m", "--text", "-", "--json"], b"the fox\n"),
     ] {
         assert_eq!(ran.json()["results"], json["results"]);
     }
@@ -118,7 +118,98 @@ fn what_does_not_go_together_is_refused() {
         let ran = tallow_with(folder.path(), arguments, b"");
         assert!(ran.code == 2 && ran.stderr.contains(part), "{arguments:?}: {} {}", ran.code, ran.stderr);
     }
-    assert!(tallow_with(folder.path(), &["run", "m", "--text", "-"], b"\n").stderr.contains("no text on stdin"));
+    assert!(tallow_with(folder.path(), &["run", "m", "--text", "-"], b"").stderr.contains("no text on stdin"));
+}
+
+#[test]
+fn blank_lines_keep_their_numbers() {
+    let vectors = folder("vectors");
+    let run = |lines: &[u8], more: &[&str]| {
+        tallow_with(vectors.path(), &[&["run", "m", "--text", "-"], more].concat(), lines)
+    };
+    let json = run(b"the fox\r\n\n  \na dog\n\n", &["--json"]).json();
+    let results = json["results"].as_array().unwrap();
+    let texts: Vec<&str> = results.iter().map(|r| r["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["the fox", "", "  ", "a dog", ""]);
+    // An empty text is the tokens around it.
+    assert_eq!(
+        (&results[1]["embedding"], &results[2]["embedding"]),
+        (&results[4]["embedding"], &results[4]["embedding"])
+    );
+    assert_eq!(results[1]["embedding"].as_array().unwrap().len(), 32);
+    let table = run(b"the fox\n\na dog", &[]).fine();
+    assert!(table.lines().nth(3).unwrap().contains("3  a dog"), "{table}");
+
+    let labels = folder("labels");
+    let json = tallow_with(labels.path(), &["run", "m", "--text", "-", "--json"], b"\nthe fox\n").json();
+    assert_eq!((json["results"][0]["text"].as_str(), json["results"][1]["text"].as_str()), (Some(""), Some("the fox")));
+    let masks = folder("masks");
+    tallow_with(masks.path(), &["run", "m", "--text", "-"], b"a [MASK]\n").fine();
+    let error = tallow_with(masks.path(), &["run", "m", "--text", "-"], b"a [MASK]\n\n").fails(2);
+    assert!(error.contains("text 2 has no `[MASK]`"), "{error}");
+}
+
+#[test]
+fn json_tells_times_and_logits() {
+    let labels = folder("labels");
+    let json = tallow(labels.path(), &["run", "m", "--json", "--text", "the fox"]).json();
+    for key in ["load_seconds", "seconds", "threads", "peak_memory_bytes", "tokens"] {
+        assert!(json[key].as_f64().unwrap() > 0.0, "{key}: {json}");
+    }
+    let of = |key: &str| -> Vec<f64> {
+        let labels = json["results"][0]["labels"].as_array().unwrap();
+        labels.iter().map(|label| label[key].as_f64().unwrap()).collect()
+    };
+    let powers: Vec<f64> = of("logit").into_iter().map(f64::exp).collect();
+    let sum: f64 = powers.iter().sum();
+    assert!(powers.iter().zip(of("score")).all(|(power, score)| (power / sum - score).abs() < 1e-6), "{json}");
+}
+
+#[test]
+fn one_label_has_the_score_that_its_cross_encoder_gives() {
+    let folder = folder("labels-one");
+    let config = folder.path().join("m/config.json");
+    let settings: serde_json::Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
+    let run = |more: serde_json::Value| {
+        let mut settings = settings.clone();
+        more.as_object().unwrap().iter().for_each(|(key, value)| settings[key] = value.clone());
+        std::fs::write(&config, settings.to_string()).unwrap();
+        let ran = tallow(folder.path(), &["run", "m", "--json", "--pairs", "--text", "the fox\ta dog"]);
+        if ran.code != 0 {
+            return Err(ran.stderr);
+        }
+        let label = ran.json()["results"][0]["labels"][0].clone();
+        Ok((label["score"].as_f64().unwrap(), label["logit"].as_f64().unwrap()))
+    };
+    let (score, logit) = run(serde_json::json!({})).unwrap();
+    assert!((1.0 / (1.0 + (-logit).exp()) - score).abs() < 1e-6 && score != logit, "{score} {logit}");
+    let new = |class: &str| serde_json::json!({"sentence_transformers": {"activation_fn": class, "version": "4.0.1"}});
+    let old = |class: &str| serde_json::json!({"sbert_ce_default_activation_function": class});
+    assert_eq!(run(new("torch.nn.modules.activation.Sigmoid")).unwrap(), (score, logit));
+    // As the pipeline of transformers has it, where one label among itself would always be certain.
+    assert_eq!(run(serde_json::json!({"problem_type": "single_label_classification"})).unwrap(), (score, logit));
+    for more in [new("torch.nn.modules.linear.Identity"), old("torch.nn.modules.linear.Identity")] {
+        assert_eq!(run(more).unwrap(), (logit, logit));
+    }
+    assert_eq!(run(serde_json::json!({"problem_type": "regression"})).unwrap(), (logit, logit));
+    for more in [new("torch.nn.modules.activation.Tanh"), old("mine.Activation")] {
+        let error = run(more).unwrap_err();
+        assert!(error.contains("activation_fn") && error.contains("only Sigmoid and Identity"), "{error}");
+    }
+}
+
+#[test]
+fn messages_call_a_model_as_the_user_does() {
+    let folder = folder("vectors");
+    tallow(folder.path(), &["run", "m", "--text", "a"]).fine();
+    for (arguments, part) in [
+        (&["run", "m", "--pairs", "--text", "a\tb"][..], "error: m: gives no labels of texts"),
+        (&["chat", "m"], "error: m: gives vectors of texts"),
+        (&["dump", "m", "--graph", "nothing"], "m: has no graph `nothing`"),
+    ] {
+        let error = tallow(folder.path(), arguments).fails(2);
+        assert!(error.contains(part) && !error.contains(".model: "), "{error}");
+    }
 }
 
 /// A folder with the folder `m` in it: a model with rules for its texts, and a tokenizer as large as its vocabulary.

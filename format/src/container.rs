@@ -123,6 +123,11 @@ impl Container {
         self.label.clone()
     }
 
+    /// Calls it otherwise in messages.
+    pub(crate) fn set_label(&mut self, label: &str) {
+        label.clone_into(&mut self.label);
+    }
+
     /// The frontmatter with comments and unknown keys.
     pub fn frontmatter(&self) -> &DocumentMut {
         &self.frontmatter

@@ -106,6 +106,13 @@ impl ModelFile {
         Self::from_container(Container::open_with(path, options)?)
     }
 
+    /// The same file, which messages call otherwise than by its path: by the source that it was made of.
+    #[must_use]
+    pub fn named(mut self, label: &str) -> Self {
+        self.container.set_label(label);
+        self
+    }
+
     /// Reads bytes compiled into the program; `label` stands for the path in messages.
     pub fn from_static(bytes: &'static [u8], label: &str) -> Result<Self> {
         Self::from_container(Container::from_static(bytes, label)?)

@@ -1,4 +1,5 @@
-//! What a folder of `sentence-transformers` says beside the model: how token vectors become the vector of a text.
+//! What a folder of `sentence-transformers` says beside the model: how token vectors become the vector of a text, and what
+//! the score of two texts is.
 
 use std::path::Path;
 
@@ -8,15 +9,17 @@ use crate::error::{ImportError, Result, clip};
 use crate::json;
 use crate::tokenizer::TokenizerText;
 
-/// Reads `modules.json` and what it names, and adds `pooling` and `normalize_embeddings` to the settings, and the length and
-/// the lower case of texts to the tokenizer. A folder without that file changes nothing. What would give other vectors and is
-/// not read is an error; prompts, which stand before some texts, are a warning.
+/// Reads what the config says for a `CrossEncoder`, then `modules.json` and what it names, and adds `label_score`, `pooling`
+/// and `normalize_embeddings` to the settings, and the length and the lower case of texts to the tokenizer. A folder without
+/// any of it changes nothing. What would give other vectors or scores and is not read is an error; prompts, which stand
+/// before some texts, are a warning.
 pub fn apply(
     folder: &Path,
     architecture: &mut Map<String, Value>,
     tokenizer: Option<&mut TokenizerText>,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
+    label_score(&folder.join("config.json"), architecture)?;
     let path = folder.join("modules.json");
     let Some(modules) = json::read_optional(&path)? else { return Ok(()) };
     let unread = |what: String| {
@@ -72,6 +75,40 @@ pub fn apply(
 fn set(tokenizer: &mut TokenizerText, key: &str, value: Value) {
     tokenizer.settings.retain(|(k, _)| k != key);
     tokenizer.settings.push((key.to_owned(), value));
+}
+
+/// The last step of a `CrossEncoder`, which its configs name by a class of PyTorch, as `label_score`.
+fn label_score(path: &Path, architecture: &mut Map<String, Value>) -> Result<()> {
+    let old = architecture.remove("sbert_ce_default_activation_function");
+    let new = match architecture.remove("sentence_transformers") {
+        Some(Value::Object(mut table)) => {
+            table.remove("version");
+            let activation = table.remove("activation_fn");
+            if let Some(key) = table.keys().next() {
+                let cause = format!("`{}` is not read", clip(key));
+                let cure = "Remove the key if it does not change the scores.";
+                return Err(ImportError::unsupported(path, "sentence_transformers", cause, cure));
+            }
+            activation
+        }
+        Some(other) => Some(other),
+        None => None,
+    };
+    let Some(class) = new.or(old).filter(|class| !class.is_null()) else { return Ok(()) };
+    let score = match class.as_str().and_then(|class| class.rsplit('.').next()) {
+        Some("Sigmoid") => "sigmoid",
+        Some("Identity") => "logit",
+        _ => {
+            let cause = format!(
+                "the scores of texts go through {}, and only Sigmoid and Identity are read",
+                clip(&class.to_string())
+            );
+            let cure = "Remove the key to have logits and their probabilities.";
+            return Err(ImportError::unsupported(path, "activation_fn", cause, cure));
+        }
+    };
+    architecture.insert("label_score".into(), score.into());
+    Ok(())
 }
 
 /// The one manner of pooling that a config switches on.

@@ -13,6 +13,11 @@ const BETA: f64 = 14.769_656_459_379_492;
 /// Products that are summed beside each other, in a fixed order.
 const LANES: usize = 8;
 
+/// The most values of all kernels together that are kept: 8 MiB. Rates with a small common divisor have more.
+const MOST_KEPT: usize = 1 << 21;
+/// Samples that are gathered where kernels are not kept, so that each is made once for many results.
+const GATHERED: usize = 1 << 22;
+
 /// Changes the rate of a sound that is given piece by piece. The result does not depend on the pieces.
 #[derive(Clone, Debug)]
 pub struct Resampler {
@@ -21,7 +26,9 @@ pub struct Resampler {
     from: u64,
     /// Samples of a kernel; half of them lie at or before the place of the result.
     width: usize,
-    /// A kernel for each of the `to` phases.
+    /// What both rates have, in periods of the input.
+    band: f64,
+    /// A kernel for each of the `to` phases; empty where they would be too many to be kept.
     kernels: Vec<f32>,
     /// Samples from the first that the next result needs.
     held: Vec<f32>,
@@ -36,34 +43,52 @@ pub struct Resampler {
 impl Resampler {
     /// From samples of one rate to those of another, both above 0.
     pub fn new(from: u32, to: u32) -> Self {
-        let divisor = gcd(from.max(1), to.max(1));
-        let (from, to) = (u64::from(from.max(1) / divisor), u64::from(to.max(1) / divisor));
-        if from == to {
-            let (kernels, held) = (Vec::new(), Vec::new());
-            return Resampler { to, from, width: 0, kernels, held, first: 0, given: 0, made: 0 };
-        }
-        // The cut-off, in periods of the input.
-        let band = ROLL_OFF * (to as f64 / from as f64).min(1.0);
-        let half = ((ZEROS / band).ceil() as usize).next_multiple_of(LANES / 2);
-        let width = 2 * half;
-        let mut kernels = Vec::with_capacity(width * to as usize);
-        for phase in 0..to {
-            let at = phase as f64 / to as f64;
-            kernels.extend((0..width).map(|i| kernel((i as f64 - (half - 1) as f64 - at) * band, band)));
-        }
-        let held = vec![0.0; half - 1];
-        Resampler { to, from, width, kernels, held, first: 1 - half as i64, given: 0, made: 0 }
+        Self::keeping(from, to, MOST_KEPT)
     }
 
-    /// Takes more samples, and appends those that follow from them.
+    /// The same with at most so many values of kernels kept.
+    fn keeping(from: u32, to: u32, most: usize) -> Self {
+        let divisor = gcd(from.max(1), to.max(1));
+        let (from, to) = (u64::from(from.max(1) / divisor), u64::from(to.max(1) / divisor));
+        let band = ROLL_OFF * (to as f64 / from as f64).min(1.0);
+        let half = ((ZEROS / band).ceil() as usize).next_multiple_of(LANES / 2);
+        let width = if from == to { 0 } else { 2 * half };
+        let held = vec![0.0; (width / 2).saturating_sub(1)];
+        let first = -(held.len() as i64);
+        let mut made = Resampler { to, from, width, band, kernels: Vec::new(), held, first, given: 0, made: 0 };
+        if usize::try_from(to).ok().and_then(|to| to.checked_mul(width)).is_some_and(|all| all <= most) {
+            let mut kernels = Vec::with_capacity(width * to as usize);
+            (0..to).for_each(|phase| made.kernel(phase, &mut kernels));
+            made.kernels = kernels;
+        }
+        made
+    }
+
+    /// Appends the kernel of a phase.
+    fn kernel(&self, phase: u64, out: &mut Vec<f32>) {
+        let (at, half) = (phase as f64 / self.to as f64, self.width / 2);
+        let (band, whole) = (self.band, bessel(BETA));
+        out.extend((0..self.width).map(|i| kernel((i as f64 - (half - 1) as f64 - at) * band, band, whole)));
+    }
+
+    /// Takes more samples, and appends those that follow from them; some of them later.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         self.given += samples.len() as u64;
         if self.from == self.to {
             out.extend_from_slice(samples);
             return;
         }
-        self.held.extend_from_slice(samples);
-        self.advance(u64::MAX, out);
+        let mut rest = samples;
+        while !rest.is_empty() {
+            let most =
+                if self.kernels.is_empty() { GATHERED.saturating_sub(self.held.len()).max(1) } else { rest.len() };
+            let (taken, left) = rest.split_at(most.min(rest.len()));
+            self.held.extend_from_slice(taken);
+            rest = left;
+            if !self.kernels.is_empty() || self.held.len() >= GATHERED {
+                self.advance(u64::MAX, out);
+            }
+        }
     }
 
     /// Appends what is left, as if silence followed: in all as many samples as the duration has.
@@ -76,32 +101,54 @@ impl Resampler {
         self.advance(total, out);
     }
 
+    /// Where in `held` the samples of a result begin, and its phase.
+    fn window(&self, result: u64) -> (usize, u64) {
+        let (place, phase) = (result * self.from / self.to, result * self.from % self.to);
+        // From the first of `held` on, since no result needs samples before those of the next.
+        ((place as i64 - (self.width / 2) as i64 + 1 - self.first) as usize, phase)
+    }
+
     /// Makes samples up to `end` for which enough is held.
     fn advance(&mut self, end: u64, out: &mut Vec<f32>) {
-        let half = (self.width / 2) as i64;
-        let mut start = 0;
-        while self.made < end {
-            let (place, phase) = (self.made * self.from / self.to, (self.made * self.from % self.to) as usize);
-            start = (place as i64 - half + 1 - self.first) as usize;
-            let Some(window) = self.held.get(start..start + self.width) else { break };
-            out.push(dot(window, &self.kernels[phase * self.width..][..self.width]));
+        let begun = self.made;
+        while self.made < end && self.window(self.made).0 + self.width <= self.held.len() {
             self.made += 1;
         }
-        let passed = start.min(self.held.len());
+        let base = out.len();
+        out.resize(base + (self.made - begun) as usize, 0.0);
+        let mut own = Vec::new();
+        // Results that are `to` apart have the same phase, and all phases come before one comes again.
+        for first in begun..self.made.min(begun + self.to) {
+            let (_, phase) = self.window(first);
+            let kernel = match self.kernels.get(phase as usize * self.width..(phase as usize + 1) * self.width) {
+                Some(kernel) => kernel,
+                None => {
+                    own.clear();
+                    self.kernel(phase, &mut own);
+                    &own
+                }
+            };
+            for result in (first..self.made).step_by(self.to as usize) {
+                let (start, _) = self.window(result);
+                out[base + (result - begun) as usize] = dot(&self.held[start..start + self.width], kernel);
+            }
+        }
+        let passed = self.window(self.made).0.min(self.held.len());
         self.held.drain(..passed);
         self.first += passed as i64;
     }
 }
 
-/// The sinc at `x` zero crossings from its centre under its window, for a band of this share.
-fn kernel(x: f64, band: f64) -> f32 {
+/// The sinc at `x` zero crossings from its centre under its window, whose whole height is `bessel(BETA)`, for a band of this
+/// share.
+fn kernel(x: f64, band: f64, whole: f64) -> f32 {
     let place = x / ZEROS;
     if place.abs() >= 1.0 {
         return 0.0;
     }
     let turn = std::f64::consts::PI * x;
     let sinc = if x == 0.0 { 1.0 } else { turn.sin() / turn };
-    let window = bessel(BETA * (1.0 - place * place).sqrt()) / bessel(BETA);
+    let window = bessel(BETA * (1.0 - place * place).sqrt()) / whole;
     (band * sinc * window) as f32
 }
 
@@ -175,5 +222,27 @@ mod tests {
         assert_eq!(resampled(&sound, 16_000, 16_000, 9), sound);
         assert_eq!(resampled(&[], 44_100, 16_000, 1), Vec::<f32>::new());
         assert_eq!(resampled(&[1.0], 44_100, 16_000, 1).len(), 1);
+    }
+
+    #[test]
+    fn rates_without_a_common_divisor_keep_no_large_table_and_give_the_same_bits() {
+        for (from, kept) in [(44_100, true), (48_000, true), (44_101, false), (383_987, false), (15_999, false)] {
+            let resampler = Resampler::new(from, 16_000);
+            assert_eq!(!resampler.kernels.is_empty(), kept, "{from}");
+            assert!(resampler.kernels.len() <= MOST_KEPT, "{from}");
+        }
+        let sound = sine(440.0, 9_973, 9_000);
+        let of = |most: usize, to: u32, piece: usize| {
+            let (mut resampler, mut out) = (Resampler::keeping(9_973, to, most), Vec::new());
+            assert_eq!(resampler.kernels.is_empty(), most == 0);
+            sound.chunks(piece).for_each(|piece| resampler.push(piece, &mut out));
+            resampler.finish(&mut out);
+            out
+        };
+        for to in [499, 16_000] {
+            let table = of(usize::MAX, to, 9_000);
+            assert_eq!(of(0, to, 700), table, "{to}");
+            assert_eq!(table.len(), (9_000 * u64::from(to)).div_ceil(9_973) as usize);
+        }
     }
 }

@@ -1,20 +1,22 @@
-//! Where the time of a prompt and of the tokens after it goes: by operation and by place in the graph.
+//! Where the time of a prompt, or of a whole input, and of the tokens after it goes: by operation and by place in the graph.
 
-use super::{Call as Sizes, Work, context, continues_ids, greedy, ids, of_step, processor};
+use super::phase::phase;
+use super::subject::{self, Whole};
+use super::{Call as Sizes, Line, Phase, Subject, context, greedy, ids, processor};
 use crate::{Error, Model, Result};
-use indexmap::IndexMap;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::sync::Arc;
 use tallow_executor::kernels::Isa;
 use tallow_executor::profile::{Call, Recorder};
-use tallow_executor::{Rows, Session};
+use tallow_executor::tokenizer::TokenizerError;
+use tallow_executor::{Program, Rows, Tensor};
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct ProfileOptions {
-    /// Ids of the prompt; of none, ids without meaning are taken.
+    /// Ids of the prompt, of a text or of a source ([`prompt_ids`]); of none, ids without meaning are taken.
     pub prompt: Vec<u32>,
-    /// Tokens of the prompt where it is not given.
+    /// Tokens of it where it is not given.
     pub tokens: usize,
     /// Tokens to generate.
     pub decode: usize,
@@ -30,67 +32,21 @@ impl Default for ProfileOptions {
 pub struct Profile {
     /// The model.
     pub model: Model,
-    /// Prompt and generation, as far as they were run.
+    /// Whole inputs, prompt and generation, as far as they were run.
     pub phases: Vec<Phase>,
     /// Every call with its steps.
-    pub calls: Vec<Call>,
+    pub calls: Vec<Ran>,
 }
 
-/// One part of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
-    /// `prefill` or `decode`.
-    pub name: &'static str,
-    /// Tokens.
-    pub tokens: usize,
-    /// Calls.
-    pub calls: usize,
-    /// Time of all calls.
-    pub seconds: f64,
-    /// Time of the calls in which no step ran.
-    pub outside: f64,
-    /// By operation, the longest time first.
-    pub operations: Vec<Line>,
-    /// By place, the longest time first; the same place of several layers is one.
-    pub places: Vec<Line>,
-}
-
-/// The time of all steps of one kind.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// Operation or place.
-    pub name: String,
-    /// How often it ran.
-    pub calls: usize,
-    /// For how long.
-    pub seconds: f64,
-    /// The part of the phase's time.
-    pub share: f64,
-    /// What it read and multiplied.
-    pub work: Work,
-}
-
-impl Line {
-    /// Bytes of weights and cache per second, where it reads some.
-    pub fn bytes_per_second(&self) -> Option<f64> {
-        (self.work.bytes > 0 && self.seconds > 0.0).then(|| self.work.bytes as f64 / self.seconds)
-    }
-
-    /// Multiply-adds per second, where it multiplies.
-    pub fn multiply_adds_per_second(&self) -> Option<f64> {
-        (self.work.multiply_adds > 0 && self.seconds > 0.0).then(|| self.work.multiply_adds as f64 / self.seconds)
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "calls": self.calls,
-            "seconds": self.seconds,
-            "share": self.share,
-            "bytes_per_second": self.bytes_per_second(),
-            "multiply_adds_per_second": self.multiply_adds_per_second(),
-        })
-    }
+/// A call with what ran it.
+#[derive(Clone)]
+pub struct Ran {
+    /// The call.
+    pub call: Call,
+    /// Its program.
+    pub program: Arc<Program>,
+    /// Its sizes.
+    pub sizes: Sizes,
 }
 
 impl Profile {
@@ -100,6 +56,7 @@ impl Profile {
         let phases = self.phases.iter().map(|phase| {
             json!({
                 "name": phase.name,
+                "input": phase.input.map(|input| input.to_string()),
                 "tokens": phase.tokens,
                 "calls": phase.calls,
                 "seconds": phase.seconds,
@@ -124,35 +81,116 @@ impl Profile {
     }
 }
 
-/// Runs a prompt and some tokens after it twice, the second time with a clock: what is done once is left out.
+/// The ids of a text as the model takes it: with what stands around a whole text, or with what a prompt begins with.
+///
+/// # Errors
+/// A model without tokenizer, or one that takes no text.
+pub fn prompt_ids(model: &Model, text: &str) -> Result<Vec<u32>> {
+    let label = model.file().label();
+    match Subject::of(model)? {
+        Subject::Texts { .. } => {
+            let fault = |source: TokenizerError| Error::Tokenizer { file: label, source };
+            Ok(model.tokenizer()?.encode_within(text, crate::text::positions(model)?).map_err(fault)?.ids)
+        }
+        Subject::Pictures | Subject::Sound => {
+            Err(Error::Usage(format!("{label}: takes no text; leave the PROMPT out")))
+        }
+        Subject::Decoder | Subject::Sight | Subject::Source => model.session()?.encode(text),
+    }
+}
+
+/// Runs a prompt, or a whole input, and some tokens after it twice, the second time with a clock: what is done once is left
+/// out.
 ///
 /// `cancelled` is asked before each call of the model, and stops the run.
 ///
 /// # Errors
-/// A model that continues no text from token ids alone; more tokens than its context holds; being cancelled; those of
-/// running it.
+/// A model that takes what cannot be measured; more tokens than its context holds; being cancelled; those of running it.
 pub fn profile(model: &Model, options: &ProfileOptions, cancelled: &dyn Fn() -> bool) -> Result<Profile> {
-    continues_ids(model)?;
-    let prompt = if options.prompt.is_empty() { options.tokens.max(1) } else { options.prompt.len() };
-    let (context, needed) = (context(model), prompt.saturating_add(options.decode));
-    if needed > context {
-        return Err(Error::Usage(format!(
-            "a prompt of {prompt} tokens and {} after it (--decode) need {needed}, and the context holds {context}; ask \
-             for fewer (--tokens, --decode), or raise the limit (--context) if the model allows more",
-            options.decode
-        )));
-    }
+    let subject = Subject::of(model)?;
     let go_on = || match cancelled() {
         true => Err(Error::Usage("measuring was interrupted".into())),
         false => Ok(()),
     };
-    let mut session = Session::new(model.program().clone());
-    let prompt = match options.prompt.is_empty() {
-        false => options.prompt.clone(),
-        true => {
-            let vocabulary = session.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
-            ids(prompt, vocabulary)
+    let wholes = wholes(model, subject, options)?;
+    let mut phases = Vec::new();
+    let mut all = Vec::new();
+    for whole in &wholes {
+        let ran = whole_calls(whole, &go_on)?;
+        phases.push(phase(model, "encode", Some(whole.input), &ran));
+        all.extend(ran);
+    }
+    if subject.writes() {
+        for (name, ran) in written(model, subject, wholes.last(), options, &go_on)? {
+            phases.push(phase(model, name, None, &ran));
+            all.extend(ran);
         }
+    }
+    Ok(Profile { model: model.clone(), phases, calls: all })
+}
+
+/// The whole inputs that are run: the given text, or as many of the wanted length as run in a call.
+fn wholes(model: &Model, subject: Subject, options: &ProfileOptions) -> Result<Vec<Whole>> {
+    let given = !options.prompt.is_empty();
+    let mut skipped = Vec::new();
+    let lengths = if given { vec![] } else { vec![options.tokens.max(1)] };
+    let batch = super::BenchOptions::default().batch;
+    let mut wholes = subject.wholes(model, &lengths, batch, &mut skipped)?;
+    match subject {
+        Subject::Source if given => wholes.push(subject::source(model, &options.prompt)?),
+        Subject::Texts { .. } if given => wholes.push(subject::texts(model, 1, &options.prompt)?),
+        _ => {}
+    }
+    match skipped.pop() {
+        Some(why) => Err(Error::Usage(format!("{}: {why}; ask for fewer (--tokens)", model.file().label()))),
+        None => Ok(wholes),
+    }
+}
+
+/// The calls of a whole input, run twice.
+fn whole_calls(whole: &Whole, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<Ran>> {
+    let mut session = whole.session();
+    let mut recorded = Recorder::default();
+    for recorder in [None, Some(Recorder::new())] {
+        go_on()?;
+        session.set_recorder(recorder);
+        whole.run(&mut session)?;
+        recorded = session.set_recorder(None).unwrap_or_default();
+    }
+    let ran = |call: Call| Ran { call, program: whole.program.clone(), sizes: whole.call() };
+    Ok(recorded.into_calls().into_iter().map(ran).collect())
+}
+
+/// The calls of a prompt and those of the tokens after it.
+fn written(
+    model: &Model,
+    subject: Subject,
+    whole: Option<&Whole>,
+    options: &ProfileOptions,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<Vec<(&'static str, Vec<Ran>)>> {
+    // Behind a whole input a text begins with one token.
+    let given = if subject.prompts() { options.prompt.as_slice() } else { &[] };
+    let count = match (subject.prompts(), given.len()) {
+        (false, _) => 1,
+        (true, 0) => options.tokens.max(1),
+        (true, count) => count,
+    };
+    let (context, needed) = (context(model), count.saturating_add(options.decode));
+    if needed > context {
+        return Err(Error::Usage(format!(
+            "a prompt of {count} tokens and {} after it (--decode) need {needed}, and the context holds {context}; ask \
+             for fewer (--tokens, --decode), or raise the limit (--context) if the model allows more",
+            options.decode
+        )));
+    }
+    let (mut session, beside) = subject.session(model, whole)?;
+    let prompt = match given {
+        [] => {
+            let vocabulary = session.forward(&ids(1, 2), Rows::Last)?.dims().last().copied().unwrap_or(1);
+            ids(count, vocabulary)
+        }
+        given => given.to_vec(),
     };
     let mut run = |recorder: Option<Recorder>| -> Result<(Recorder, usize)> {
         session.reset();
@@ -176,133 +214,28 @@ pub fn profile(model: &Model, options: &ProfileOptions, cancelled: &dyn Fn() -> 
     };
     run(None)?;
     let (recorder, prompt_calls) = run(Some(Recorder::new()))?;
-    let calls = recorder.into_calls();
-    let (first, rest) = calls.split_at(prompt_calls);
-    let phases = [("prefill", first), ("decode", rest)];
-    let phases =
-        phases.into_iter().filter(|(_, calls)| !calls.is_empty()).map(|(name, calls)| phase(model, name, calls));
-    Ok(Profile { model: model.clone(), phases: phases.collect(), calls })
-}
-
-/// Sums over calls.
-fn phase(model: &Model, name: &'static str, calls: &[Call]) -> Phase {
-    let mut all = Duration::ZERO;
-    let mut inside = Duration::ZERO;
-    let mut operations: IndexMap<String, Sum> = IndexMap::new();
-    let mut places: IndexMap<(String, String), Sum> = IndexMap::new();
-    let weights = model.weights();
-    for call in calls {
-        all += call.ended - call.started;
-        let plan = model.program().call_plan(call.rows, call.tokens);
-        let sizes = Sizes::new(model, call.tokens, call.past);
-        for span in &call.steps {
-            let Some(step) = plan.steps.get(span.step) else { continue };
-            let time = span.ended - span.started;
-            inside += time;
-            let work = of_step(plan, step, &*weights, sizes);
-            operations.entry(step.op.name().to_owned()).or_default().add(None, time, work);
-            let (before, number, after) = split(&step.name);
-            places.entry((before.to_owned(), after.to_owned())).or_default().add(number, time, work);
-        }
-    }
-    let seconds = all.as_secs_f64();
-    let operations = operations.into_iter().map(|(name, sum)| sum.line(name, seconds));
-    let places =
-        places.into_iter().map(|((before, after), sum)| sum.line(place(&before, &sum.numbers, &after), seconds));
-    Phase {
-        name,
-        tokens: calls.iter().map(|c| c.tokens).sum(),
-        calls: calls.len(),
-        seconds,
-        outside: all.saturating_sub(inside).as_secs_f64(),
-        operations: longest_first(operations),
-        places: longest_first(places),
-    }
-}
-
-fn longest_first(lines: impl Iterator<Item = Line>) -> Vec<Line> {
-    let mut lines: Vec<Line> = lines.collect();
-    lines.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    lines
-}
-
-#[derive(Default)]
-struct Sum {
-    numbers: std::collections::BTreeSet<u32>,
-    calls: usize,
-    time: Duration,
-    work: Work,
-}
-
-impl Sum {
-    fn add(&mut self, number: Option<u32>, time: Duration, work: Work) {
-        self.numbers.extend(number);
-        self.calls += 1;
-        self.time += time;
-        self.work += work;
-    }
-
-    fn line(&self, name: String, whole: f64) -> Line {
-        let seconds = self.time.as_secs_f64();
-        let share = if whole > 0.0 { seconds / whole } else { 0.0 };
-        Line { name, calls: self.calls, seconds, share, work: self.work }
-    }
-}
-
-/// A name around the number of its layer: the first number that a point, slash or underscore follows.
-fn split(name: &str) -> (&str, Option<u32>, &str) {
-    let bytes = name.as_bytes();
-    let mut at = 0;
-    while let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|i| at + i) {
-        let end = bytes[start..].iter().position(|b| !b.is_ascii_digit()).map_or(bytes.len(), |i| start + i);
-        if matches!(bytes.get(end), Some(b'.' | b'/' | b'_'))
-            && let Ok(number) = name[start..end].parse()
-        {
-            return (&name[..start], Some(number), &name[end..]);
-        }
-        at = end;
-    }
-    (name, None, "")
-}
-
-/// `layers 0-23: attn_out` of `layer3.attn_out` and its like; a name of one layer stays as it is.
-fn place(before: &str, numbers: &std::collections::BTreeSet<u32>, after: &str) -> String {
-    let mut all = numbers.iter().copied();
-    let (Some(first), true) = (all.next(), numbers.len() > 1) else {
-        let number = numbers.first().map_or_else(String::new, u32::to_string);
-        return format!("{before}{number}{after}");
+    let mut first = of_tokens(model, recorder.into_calls(), &beside);
+    let rest = first.split_off(prompt_calls);
+    // The token that a text begins with is one like those that follow.
+    let parts = match subject.prompts() {
+        true => vec![("prefill", first), ("decode", rest)],
+        false => vec![("decode", first.into_iter().chain(rest).collect())],
     };
-    let mut ranges = vec![(first, first)];
-    for number in all {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let ranges: Vec<String> =
-        ranges.into_iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
-    let before = before.trim_end_matches(['.', '/', '_']);
-    let plural = if before.ends_with('s') { "" } else { "s" };
-    format!("{before}{plural} {}: {}", ranges.join(","), after.trim_start_matches(['.', '/', '_']))
+    Ok(parts.into_iter().filter(|(_, calls)| !calls.is_empty()).collect())
+}
+
+fn of_tokens(model: &Model, calls: Vec<Call>, beside: &[(String, Tensor)]) -> Vec<Ran> {
+    let program = model.program();
+    let ran = |call: Call| {
+        let sizes = Sizes::new(program, call.tokens, call.past, beside);
+        Ran { call, program: program.clone(), sizes }
+    };
+    calls.into_iter().map(ran).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn layers_fold_into_one_place() {
-        assert_eq!(split("layer12.attn_out"), ("layer", Some(12), ".attn_out"));
-        assert_eq!(split("h1x/blk.3.up"), ("h1x/blk.", Some(3), ".up"));
-        assert_eq!(split("v12"), ("v12", None, ""));
-        assert_eq!(split("é3"), ("é3", None, ""));
-        let named = |numbers: &[u32]| place("layer", &numbers.iter().copied().collect(), ".up");
-        assert_eq!(named(&[0, 1, 2, 3]), "layers 0-3: up");
-        assert_eq!(named(&[0, 1, 3, 5, 6]), "layers 0-1,3,5-6: up");
-        assert_eq!(named(&[7]), "layer7.up");
-        assert_eq!(place("model.layers.", &[1, 2].into(), "_out"), "model.layers 1-2: out");
-        assert_eq!(place("logits", &[].into(), ""), "logits");
-    }
 
     #[test]
     fn what_does_not_fit_is_refused_before_it_runs_and_a_run_can_be_stopped() {
@@ -329,7 +262,7 @@ mod tests {
         let profile = profile(&model, &options, &|| false).unwrap();
         let names: Vec<_> = profile.phases.iter().map(|p| (p.name, p.tokens, p.calls)).collect();
         assert_eq!(names, [("prefill", 5, 1), ("decode", 3, 3)]);
-        assert_eq!(profile.calls.iter().map(|c| c.past).collect::<Vec<_>>(), [0, 5, 6, 7]);
+        assert_eq!(profile.calls.iter().map(|ran| ran.call.past).collect::<Vec<_>>(), [0, 5, 6, 7]);
         for phase in &profile.phases {
             let tokens = phase.tokens / phase.calls;
             let steps = phase.calls * model.program().call_plan(Rows::Last, tokens).steps.len();

@@ -38,6 +38,11 @@ impl Measurements {
         }
     }
 
+    /// So much per second, of measurements that are seconds.
+    pub fn per_second(&self, amount: f64) -> Self {
+        self.0.iter().map(|seconds| amount / seconds).collect()
+    }
+
     /// `{"min": …, "median": …, "max": …, "values": […]}`.
     pub fn json(&self) -> Value {
         json!({ "min": self.min(), "median": self.median(), "max": self.max(), "values": self.0 })

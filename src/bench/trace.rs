@@ -1,24 +1,24 @@
 //! Calls as events of the Trace Event Format (Google, 2016), which `chrome://tracing` and <https://ui.perfetto.dev> open.
 
-use super::{Call as Sizes, of_step};
+use super::of_step;
+use super::profile::Ran;
 use crate::Model;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tallow_executor::profile::Call;
 
 /// The process and the thread that all events name.
 const PLACE: (u32, u32) = (1, 1);
 
 /// `{"traceEvents": […]}`: each call is an event around the events of its steps, with times in microseconds from the
 /// start of the first call.
-pub(super) fn events(model: &Model, calls: &[Call]) -> Value {
+pub(super) fn events(model: &Model, calls: &[Ran]) -> Value {
     let (pid, tid) = PLACE;
     let label = model.file().label();
     let mut events = vec![
         json!({ "name": "process_name", "ph": "M", "pid": pid, "tid": tid, "args": { "name": label } }),
         json!({ "name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": { "name": "steps" } }),
     ];
-    let zero = calls.first().map(|c| c.started);
+    let zero = calls.first().map(|ran| ran.call.started);
     let micros = |a: Instant, b: Instant| b.saturating_duration_since(a).as_nanos() as f64 / 1e3;
     let mut event = |name: &str, category: &str, times: [Instant; 2], args: Value| {
         let (ts, dur) = (zero.map_or(0.0, |zero| micros(zero, times[0])), micros(times[0], times[1]));
@@ -27,11 +27,10 @@ pub(super) fn events(model: &Model, calls: &[Call]) -> Value {
         }));
     };
     let weights = model.weights();
-    for call in calls {
+    for Ran { call, program, sizes } in calls {
         let name = if call.tokens == 1 { "1 token".to_owned() } else { format!("{} tokens", call.tokens) };
         event(&name, "call", [call.started, call.ended], json!({ "tokens": call.tokens, "past": call.past }));
-        let plan = model.program().call_plan(call.rows, call.tokens);
-        let sizes = Sizes::new(model, call.tokens, call.past);
+        let plan = program.call_plan(call.rows, call.tokens);
         for span in &call.steps {
             let Some(step) = plan.steps.get(span.step) else { continue };
             let work = of_step(plan, step, &*weights, sizes);

@@ -2,6 +2,7 @@
 
 use crate::{Error, Model, Result};
 use tallow_executor::tokenizer::Tokenizer;
+use tallow_frontends::families::encoder::LABEL_SCORE;
 
 /// A label and its probability.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,8 +10,10 @@ pub struct Label {
     /// Its name; `LABEL_n` where the model names none.
     pub label: String,
     /// Its probability: among all labels, or of this label by itself where several may be right. For a model that gives
-    /// one number instead (`problem_type = "regression"`), that number.
+    /// one number instead (`problem_type = "regression"`, or `label_score = "logit"` with one label), that number.
     pub score: f32,
+    /// What the model gave, before it became a probability.
+    pub logit: f32,
 }
 
 /// A token with its label.
@@ -24,6 +27,8 @@ pub struct Tag {
     pub label: String,
     /// The probability of that label.
     pub score: f32,
+    /// What the model gave for it, before it became a probability.
+    pub logit: f32,
 }
 
 /// A token for the place of a mask.
@@ -53,6 +58,20 @@ enum Meaning {
     Value,
 }
 
+impl Meaning {
+    /// What logits mean by the kind of problem and by the score that is asked for, of a model with one label or more.
+    fn of(problem: Option<Meaning>, score: Option<Meaning>, single: bool) -> Self {
+        match (problem, score) {
+            (Some(Meaning::Value), _) => Meaning::Value,
+            // One label compares two texts; among itself it would always be certain.
+            (_, score) if single => score.unwrap_or(Meaning::Each),
+            // Of several, logits alone say less than the shares of the labels.
+            (_, Some(Meaning::Each)) => Meaning::Each,
+            (problem, _) => problem.unwrap_or(Meaning::One),
+        }
+    }
+}
+
 impl Labels {
     /// The labels that the config of a model names.
     pub(crate) fn of(model: &Model) -> Result<Self> {
@@ -67,12 +86,22 @@ impl Labels {
                 return Err(Error::Format(architecture.invalid("problem_type", &format!("`{other}`"), expected)));
             }
         };
+        let score = match architecture.str(LABEL_SCORE)? {
+            Some("sigmoid") => Some(Meaning::Each),
+            Some("logit") => Some(Meaning::Value),
+            None => None,
+            Some(other) => {
+                return Err(Error::Format(architecture.invalid(
+                    LABEL_SCORE,
+                    &format!("`{other}`"),
+                    "sigmoid or logit",
+                )));
+            }
+        };
         let names = architecture.strings("labels")?.unwrap_or_default();
         let columns = model.graph().graph().output_named("logits");
         let columns = columns.and_then(|v| model.graph().graph().ty(v).shape.last().and_then(|d| d.as_const()));
-        // A single label is a yes or no.
-        let usual = if columns == Some(1) { Meaning::Each } else { Meaning::One };
-        Ok(Labels { names, meaning: meaning.unwrap_or(usual) })
+        Ok(Labels { names, meaning: Meaning::of(meaning, score, columns == Some(1)) })
     }
 
     /// How many the model names.
@@ -91,8 +120,8 @@ impl Labels {
             Meaning::Each => logits.iter().map(|&x| 1.0 / (1.0 + (-x).exp())).collect(),
             Meaning::Value => logits.to_vec(),
         };
-        let mut labels: Vec<Label> =
-            scores.into_iter().enumerate().map(|(n, score)| Label { label: self.name(n), score }).collect();
+        let label = |(n, (score, &logit)): (usize, (f32, &f32))| Label { label: self.name(n), score, logit };
+        let mut labels: Vec<Label> = scores.into_iter().zip(logits).enumerate().map(label).collect();
         if self.meaning != Meaning::Value {
             labels.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
@@ -103,7 +132,8 @@ impl Labels {
     pub(super) fn of_token(&self, tokenizer: &Tokenizer, id: u32, logits: &[f32]) -> Tag {
         let (best, score) = best(&softmax(logits), 1).first().copied().unwrap_or_default();
         let token = tokenizer.token_text(id).unwrap_or_default().to_owned();
-        Tag { token, id, label: self.name(best), score }
+        let logit = logits.get(best).copied().unwrap_or_default();
+        Tag { token, id, label: self.name(best), score, logit }
     }
 }
 
@@ -153,7 +183,29 @@ mod tests {
         let each = of(Meaning::Each, &[0.0, 2.0, -1.0]);
         assert_eq!(each[2].label, "LABEL_2");
         assert!((each[0].score - 0.880797).abs() < 1e-6 && (each[1].score - 0.5).abs() < 1e-6);
-        assert_eq!(of(Meaning::Value, &[1.5, 2.5])[0], Label { label: "no".into(), score: 1.5 });
+        assert_eq!(of(Meaning::Value, &[1.5, 2.5])[0], Label { label: "no".into(), score: 1.5, logit: 1.5 });
+        assert_eq!([one[0].logit, one[1].logit, each[2].logit], [2.0, 0.0, -1.0]);
+    }
+
+    #[test]
+    fn one_label_is_a_yes_or_no_unless_its_number_counts() {
+        use Meaning::{Each, One, Value};
+        // As the pipeline of transformers, and CrossEncoder of sentence-transformers, have it.
+        for (problem, score, single, wanted) in [
+            (None, None, true, Each),
+            (Some(One), None, true, Each),
+            (Some(Each), Some(Value), true, Value),
+            (None, Some(Value), true, Value),
+            (None, Some(Each), true, Each),
+            (Some(Value), Some(Each), true, Value),
+            (None, None, false, One),
+            (Some(Each), None, false, Each),
+            (None, Some(Value), false, One),
+            (None, Some(Each), false, Each),
+            (Some(Value), None, false, Value),
+        ] {
+            assert_eq!(Meaning::of(problem, score, single), wanted, "{problem:?} {score:?} {single}");
+        }
     }
 
     #[test]

@@ -7,17 +7,19 @@ use clap::Args;
 use indicatif::ProgressBar;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tallow::bench::{BenchOptions, Measurements, Progress, Report, run};
+use tallow::bench::{BenchOptions, Input, Measurements, Progress, Report, run};
 
 /// Measure how fast a model is, beside what the machine allows.
 ///
 /// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache); without it the
-/// storyteller is measured. Everything is measured several times, and the memory bandwidth and the arithmetic peak in
-/// between. Other programs that run make all figures worse.
+/// storyteller is measured. Of a model that continues texts these are prompts and tokens after them; of others texts,
+/// pictures, or a window of sound, and the tokens that are written of them. Everything is measured several times, and the
+/// memory bandwidth and the arithmetic peak in between. Other programs that run make all figures worse.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow bench\n  \
     tallow bench qwen2.5-coder-0.5b.gguf --threads 2 --repetitions 10\n  \
+    tallow bench all-MiniLM-L6-v2 --length 16,128 --batch 1024\n  \
     tallow bench some.model --prefill 16,1024 --depth 0,8000 --json > bench.json")]
 pub struct Bench {
     /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
@@ -29,6 +31,12 @@ pub struct Bench {
     /// Tokens of the prompts; 0 leaves them out.
     #[arg(long, default_value = "64,512", value_delimiter = ',', value_name = "N,N", value_parser = length)]
     prefill: Vec<usize>,
+    /// Tokens of the texts that an encoder reads, or of those that an encoder-decoder translates; 0 leaves them out.
+    #[arg(long, default_value = "32,256", value_delimiter = ',', value_name = "N,N", value_parser = length)]
+    length: Vec<usize>,
+    /// Run texts of an encoder together that have about so many tokens.
+    #[arg(long, default_value_t = 512, value_name = "N", value_parser = at_least_one)]
+    batch: usize,
     /// Tokens to generate; 0 leaves it out.
     #[arg(long, default_value_t = 128, value_name = "N")]
     decode: usize,
@@ -56,6 +64,8 @@ impl Bench {
         let options = BenchOptions {
             repetitions: self.repetitions,
             prefill: self.prefill,
+            length: self.length,
+            batch: self.batch,
             decode: self.decode,
             depth: self.depth,
             ..BenchOptions::default()
@@ -121,7 +131,19 @@ fn text(report: &Report) -> String {
             rows.push(row);
         };
     row("load".into(), "ms", &report.load_seconds, 1e3, None);
-    row("first token".into(), "ms", &report.first_token_seconds, 1e3, None);
+    let first = if report.writes { "first token" } else { "first result" };
+    row(first.into(), "ms", &report.first_token_seconds, 1e3, None);
+    for e in &report.encode {
+        let share = (e.multiply_adds > 0.0).then_some((&e.share, "peak"));
+        let rates = e.rates();
+        if !matches!(e.input, Input::Texts { .. } | Input::Source { .. }) {
+            row(e.input.to_string(), "ms", &e.seconds, 1e3, share);
+        }
+        for (n, (what, rate)) in rates.iter().enumerate() {
+            let share = share.filter(|_| n == rates.len() - 1 && e.input.tokens().is_some());
+            row(e.input.to_string(), &format!("{what}/s"), rate, 1.0, share);
+        }
+    }
     for p in &report.prefill {
         let share = (p.multiply_adds > 0.0).then_some((&p.share, "peak"));
         row(format!("prefill of {}", p.tokens), "tokens/s", &p.tokens_per_second, 1.0, share);
@@ -129,6 +151,10 @@ fn text(report: &Report) -> String {
     for d in &report.decode {
         let share = (d.bytes > 0.0).then_some((&d.share, "bandwidth"));
         row(format!("decode of {} at depth {}", d.tokens, d.depth), "tokens/s", &d.tokens_per_second, 1.0, share);
+    }
+    if let (Some(decode), false) = (report.decode.first(), report.real_time.values().is_empty()) {
+        let what = format!("real-time factor, {} tokens a window", decode.tokens);
+        row(what, "s/s", &report.real_time, 1.0, None);
     }
     if !report.bandwidth.values().is_empty() {
         row("memory bandwidth".into(), "GB/s", &report.bandwidth, 1e-9, None);
@@ -138,7 +164,7 @@ fn text(report: &Report) -> String {
     }
     out.push_str(&ui::table(&rows));
     out.push('\n');
-    if !report.prefill.is_empty() {
+    if !report.prefill.is_empty() || !report.encode.is_empty() {
         let tiles = if report.instruction_set == "amx" { "; kernels use amx too, which can exceed it" } else { "" };
         out.push_str(&format!("the peak is the rate of {}{tiles}\n", report.instruction));
     }

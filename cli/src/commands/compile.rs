@@ -10,7 +10,6 @@ use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tallow::Error;
 use tallow::compiler::passes::{self, PASSES};
 use tallow::compiler::{Options, PassReport, Stage, optimise};
 use tallow::executor::Interpreter;
@@ -18,6 +17,7 @@ use tallow::format::{AtomicFile, GraphFormat, ModelFile};
 use tallow::frontends::graph_section;
 use tallow::ir::dump::{Detail, dot, json, mermaid};
 use tallow::ir::{Graph, text};
+use tallow::{Error, library};
 
 /// How a graph is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -297,9 +297,7 @@ impl Output {
 /// The model at `source`, imported into the cache first where needed; the storyteller without a source.
 pub fn open(source: Option<&Path>, reading: &Reading, ui: &Ui) -> Result<ModelFile> {
     match source {
-        Some(source) => {
-            Ok(ModelFile::open_with(&resolve(source, ui)?, &reading.options()).map_err(tallow::Error::from)?)
-        }
+        Some(source) => Ok(library::open(source, &resolve(source, ui)?, &reading.options())?),
         None => Ok(tallow::model::storyteller_file()?),
     }
 }

@@ -8,15 +8,15 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tallow::Error;
-use tallow::bench::{Line, Phase, ProfileOptions, continues_ids, profile};
+use tallow::bench::{Line, Phase, ProfileOptions, Subject, profile, prompt_ids};
 use tallow::format::AtomicFile;
 
-/// Show where the time of a prompt and of the tokens after it goes.
+/// Show where the time of a prompt and of the tokens after it goes; or that of texts, a picture or a window of sound.
 ///
 /// MODEL is a .model file, a GGUF file or a Hugging Face folder (imported once into the cache); without it the
 /// storyteller is measured. The run is made twice and the second one is shown: by operation and by place in the graph,
-/// the prompt and the tokens after it apart. GB/s are bytes of encoded matrices and of cached keys and values, GMAC/s
-/// products with matrices and of attention.
+/// the prompt, or what the model reads at once, and the tokens after it apart. GB/s are bytes of encoded matrices and of cached keys and values, GMAC/s
+/// products with matrices, of convolutions and of attention.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tallow profile qwen2.5-coder-0.5b.gguf\n  \
@@ -25,10 +25,10 @@ pub struct Profile {
     /// A .model file, a GGUF file or a Hugging Face folder; without it the storyteller.
     #[arg(value_name = "MODEL")]
     model: Option<PathBuf>,
-    /// The prompt, taken as it is; by default tokens without meaning.
+    /// The prompt, taken as it is, or the text that an encoder reads; by default tokens without meaning.
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
-    /// Tokens of the prompt where none is given.
+    /// Tokens of the prompt, or of each text that an encoder reads, where none is given.
     #[arg(long, default_value_t = 64, value_name = "N", conflicts_with = "prompt", value_parser = at_least_one)]
     tokens: usize,
     /// Tokens to generate; 0 leaves it out.
@@ -57,12 +57,12 @@ impl Profile {
             self.check_trace(path)?;
         }
         let model = self.load.load(self.model.as_deref(), ui)?;
-        if let Some(path) = &self.trace {
-            refuse_model(path, &PathBuf::from(model.file().label()))?;
+        if let Some((trace, file)) = self.trace.as_deref().zip(model.file().container().path()) {
+            refuse_model(trace, file)?;
         }
-        continues_ids(&model)?;
+        Subject::of(&model)?;
         let prompt = match &self.prompt {
-            Some(text) => model.session()?.encode(text)?,
+            Some(text) => prompt_ids(&model, text)?,
             None => Vec::new(),
         };
         if self.prompt.is_some() && prompt.is_empty() {
@@ -101,14 +101,18 @@ impl Profile {
 
     /// A phase as tables.
     fn text(&self, phase: &Phase) -> String {
-        let rate = phase.tokens as f64 / phase.seconds.max(1e-9);
-        let mut out = format!(
-            "{} · {} in {} · {rate:.1} tokens/s · {:.2} ms outside of steps\n",
-            phase.name,
-            ui::count(phase.tokens, "token"),
-            milliseconds(phase.seconds),
-            phase.outside * 1e3
-        );
+        let mut out = phase.name.to_owned();
+        if let Some(input) = phase.input {
+            out.push_str(&format!(" · {input}"));
+        }
+        if phase.tokens > 0 {
+            out.push_str(&format!(" · {}", ui::count(phase.tokens, "token")));
+        }
+        out.push_str(&format!(" in {}", milliseconds(phase.seconds)));
+        if phase.tokens > 0 {
+            out.push_str(&format!(" · {:.1} tokens/s", phase.tokens as f64 / phase.seconds.max(1e-9)));
+        }
+        out.push_str(&format!(" · {:.2} ms outside of steps\n", phase.outside * 1e3));
         for (what, lines) in [("operation", &phase.operations), ("place", &phase.places)] {
             out.push('\n');
             out.push_str(&self.table(what, lines));

@@ -1,28 +1,31 @@
 //! `tallow run`: text from a prompt, or outputs from inputs.
 
+mod arguments;
 mod outputs;
 mod pictures;
 mod seeing;
 mod speech;
 mod texts;
+mod times;
+mod writing;
 
 use crate::commands::tools::refuse_existing;
-use crate::options::{LoadOptions, SamplingOptions, packed_json, packed_report, warn_of_packed};
-use crate::ui::{self, Ui};
+use crate::options::{LoadOptions, SamplingOptions, warn_of_packed};
+use crate::ui::Ui;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use outputs::Output;
 use speech::SpeechOptions;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use tallow::compiled::Answer;
 use tallow::executor::ExecutorError;
 use tallow::frontends::program::module::Start;
 use tallow::ir::POS;
-use tallow::picture::Picture;
-use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, tensor_file};
+use tallow::{Error, Model, Rows, Tensor, tensor_file};
+use writing::Given;
 
 /// Continue a prompt, give what an encoder makes of texts, or run the graph on given inputs.
 ///
@@ -38,7 +41,9 @@ use tallow::{BeamOptions, Ended, Error, GenerateOptions, Model, Rows, Tensor, te
     tallow run sentiment.model --text - --json < reviews.txt\n  \
     tallow run ./vit-base-patch16-224 --image cat.jpg dog.png\n  \
     tallow run ./clip-vit-base-patch32 --image cat.jpg --text \"a photo of a cat\" \"a photo of a dog\"\n  \
+    tallow run ./clip-vit-base-patch32 --text \"a cat\" --text \"a dog\" --image cat.jpg --image dog.png\n  \
     tallow run ./Qwen2-VL-2B-Instruct --image cat.jpg \"Describe the picture.\"\n  \
+    tallow run ./Qwen2-VL-2B-Instruct \"What has changed?\" --image before.jpg after.jpg\n  \
     tallow run some.model --input input_ids=1,2,3 --output out --all-logits")]
 pub struct Run {
     /// MODEL and PROMPT; a single one is a MODEL if it exists, looks like a path or ends in .model
@@ -75,12 +80,12 @@ pub struct Run {
     /// NAME=1,2,3 or NAME=true,false; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with_all = ["raw", "system", "stop"])]
     input: Vec<String>,
-    /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, the text that a model
-    /// writes about them; with --text, how well each text fits each picture.
+    /// Picture files: prints the likeliest labels, or what stands for each picture; with a PROMPT, before or behind, the
+    /// text that a model writes about them; with --text, how well each text fits each picture.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "input")]
     image: Vec<PathBuf>,
     /// Give what an encoder makes of these texts: vectors with their cosines, labels, tagged tokens, or words for its masks;
-    /// `-` reads one text a line from stdin.
+    /// `-` reads one text a line from stdin, blank lines too.
     #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with_all = ["raw", "system", "stop", "input", "output"])]
     text: Vec<String>,
     /// Take each text as two with a tab between, for a model that compares them.
@@ -114,12 +119,8 @@ const SAMPLING: &str = "an option of sampling (--temperature, --top-k, --top-p, 
 const WRITES: [&str; 7] = ["--raw", "--system", "--max-tokens", "--stop", "--ignore-end", "--image", SAMPLING];
 
 impl Run {
-    pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
-        let (source, prompt) = match self.arguments.as_slice() {
-            // Whatever it looks like: the texts stand elsewhere.
-            [model] if !self.text.is_empty() => (Some(PathBuf::from(model)), None),
-            arguments => self::arguments(arguments)?,
-        };
+    pub fn execute(mut self, ui: &Ui) -> Result<ExitCode> {
+        let (source, mut prompt) = arguments::of(&self.arguments, &mut self.image, &mut self.text)?;
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
         let load = started.elapsed().as_secs_f64();
@@ -129,12 +130,18 @@ impl Run {
             self.speech.check(prompt.as_deref(), &self.sampling)?;
             return self.speech.run(&model, &common, ui);
         }
+        // A text beside pictures is the prompt of a model that writes about them.
+        if let ([text], true, None) = (self.text.as_slice(), model.sight().is_some() && !self.image.is_empty(), &prompt)
+        {
+            prompt = Some(text.clone());
+            self.text.clear();
+        }
         if !self.text.is_empty() && !self.image.is_empty() {
             self.refuse_idle("--image and --text", &["--image", "--text"])?;
             if prompt.is_some() {
                 bail!(Error::Usage("give a PROMPT or --text, not both".into()));
             }
-            return pictures::compare(&model, &self.image, &texts::texts(&self.text)?, self.json, ui);
+            return pictures::compare(&model, &self.image, &texts::texts(&self.text)?, self.json, load, ui);
         }
         if !self.text.is_empty() || (self.input.is_empty() && self.image.is_empty() && model.text_task().is_some()) {
             self.refuse_idle("texts for an encoder", &["--text", "--pairs"])?;
@@ -155,7 +162,7 @@ impl Run {
                 false => self.refuse_idle("labels and vectors of pictures", &["--image"])?,
             }
             if model.sight().is_some() {
-                let (pictures, prompt) = seeing::pictures(&model, &self.image, prompt)?;
+                let (pictures, prompt) = seeing::pictures(&model, &self.image, prompt, ui)?;
                 return self.run_text(&model, Given::Pictures(&pictures), Some(&prompt), load, ui);
             }
             if model.driver().is_some() {
@@ -165,14 +172,18 @@ impl Run {
                         "{label}: writes about one picture; give --image one file behind the PROMPT"
                     )));
                 };
-                let inputs = [model.picture(&Picture::read(image)?)?];
+                let inputs = [model.picture(&pictures::read(image, ui)?)?];
                 return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
             }
-            if prompt.is_some() {
+            if let Some(prompt) = prompt {
                 let label = model.file().label();
-                bail!(Error::Usage(format!("{label}: writes no text about pictures; leave the PROMPT out")));
+                let cure = match model.compares() {
+                    true => format!("give texts to compare them with by --text, as --text {prompt:?}"),
+                    false => "leave the PROMPT out".to_owned(),
+                };
+                bail!(Error::Usage(format!("{label}: writes no text about pictures; {cure}")));
             }
-            return pictures::run(&model, &self.image, self.json);
+            return pictures::run(&model, &self.image, self.json, load, ui);
         }
         if !self.input.is_empty() {
             let inputs = self.input.iter().map(|text| given_input(text, &model)).collect::<Result<Vec<_>>>()?;
@@ -216,7 +227,7 @@ impl Run {
         model.takes_text()?;
         let prompt = prompt.map_or_else(read_prompt, Ok)?;
         if let Some(beams) = self.search(&model) {
-            return self.run_search(&model, &prompt, beams, ui);
+            return self.run_search(&model, &prompt, beams, load, ui);
         }
         self.run_text(&model, Given::Nothing, Some(&prompt), load, ui)
     }
@@ -246,135 +257,6 @@ impl Run {
             }
             None => Ok(()),
         }
-    }
-
-    /// The search that is asked for, or that the model is meant for where nothing else is.
-    fn search(&self, model: &Model) -> Option<BeamOptions> {
-        let own = model.driver().and_then(|driver| driver.beams);
-        let otherwise = self.sampling.is_given() || self.system.is_some() || !self.stop.is_empty() || self.ignore_end;
-        match self.beams {
-            Some(1) => None,
-            Some(beams) => Some(BeamOptions { beams, ..own.unwrap_or_default() }),
-            None => own.filter(|_| !otherwise),
-        }
-    }
-
-    /// The likeliest text of a beam search.
-    fn run_search(&self, model: &Model, prompt: &str, beams: BeamOptions, ui: &Ui) -> Result<ExitCode> {
-        if self.sampling.samples() {
-            bail!(Error::Usage(
-                "a search takes no samples; leave out --beams, or --temperature, --top-k, --top-p, --min-p and --seed"
-                    .into()
-            ));
-        }
-        let options = GenerateOptions {
-            sampling: Some(self.sampling.over(model)?),
-            max_tokens: self.max_tokens,
-            source_language: self.source_language.clone(),
-            target_language: self.target_language.clone(),
-            ..GenerateOptions::default()
-        };
-        let started = Instant::now();
-        let shown = ui.wait(&format!("searching with {} beams", beams.beams));
-        let (text, ids) = ui::waiting(|| model.session()?.search(prompt, beams, &options))?;
-        shown.finish_and_clear();
-        let seconds = started.elapsed().as_secs_f64();
-        let shown = match self.json {
-            true => {
-                serde_json::json!({ "text": text, "ids": ids, "beams": beams.beams, "seconds": seconds }).to_string()
-            }
-            false => text,
-        };
-        ui::answer(&format!("{shown}\n"))?;
-        ui.note(format!("{} beams · {} · {seconds:.2} s", beams.beams, ui::count(ids.len(), "token")));
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Text that goes on from a prompt, from the inputs of a program, or from pictures.
-    fn run_text(&self, model: &Model, given: Given<'_>, prompt: Option<&str>, load: f64, ui: &Ui) -> Result<ExitCode> {
-        let sampling = self.sampling.over(model)?;
-        let options = GenerateOptions {
-            sampling: Some(sampling),
-            max_tokens: self.max_tokens.or(model.driver().and_then(|d| d.length).is_none().then_some(1024)),
-            stop: self.stop.clone(),
-            raw: self.raw,
-            ignore_end: self.ignore_end,
-            source_language: self.source_language.clone(),
-            target_language: self.target_language.clone(),
-        };
-        let mut session = model.session()?;
-        let question = prompt.unwrap_or_default();
-        let conversation = |system: &str, pictures: usize| {
-            [tallow::Message::new("system", system), tallow::Message::new("user", question).with_pictures(pictures)]
-        };
-        let mut generation = match (given, &self.system) {
-            (Given::Inputs(inputs), _) => session.generate_from(inputs, prompt, &options)?,
-            (Given::Pictures(pictures), Some(system)) => {
-                session.reply_about(pictures, &conversation(system, pictures.len()), &options)?
-            }
-            (Given::Pictures(pictures), None) => session.generate_about(pictures, question, &options)?,
-            (Given::Nothing, Some(system)) => session.reply(&conversation(system, 0), &options)?,
-            (Given::Nothing, None) => session.generate_with(question, &options)?,
-        };
-        let mut out = std::io::stdout().lock();
-        let mut text = String::new();
-        for piece in generation.by_ref() {
-            let piece = piece?;
-            if !self.json {
-                out.write_all(piece.as_bytes())?;
-                out.flush()?;
-            }
-            text.push_str(&piece);
-            if ui::interrupted() {
-                break;
-            }
-        }
-        let statistics = generation.statistics();
-        let ended = match generation.ended() {
-            Some(Ended::Stop) => "stop",
-            Some(Ended::Length) => "length",
-            Some(Ended::Context) => "context",
-            None => "interrupted",
-        };
-        if self.json {
-            let value = serde_json::json!({
-                "text": text,
-                "ids": generation.ids(),
-                "ended": ended,
-                "seed": sampling.seed,
-                "prompt_tokens": statistics.prompt_tokens,
-                "tokens": statistics.tokens,
-                "load_seconds": load,
-                "prefill_seconds": statistics.prefill.as_secs_f64(),
-                "prefill_tokens_per_second": statistics.prefill_rate(),
-                "decode_seconds": statistics.decode.as_secs_f64(),
-                "decode_tokens_per_second": statistics.decode_rate(),
-                "threads": model.program().threads(),
-                "packed": packed_json(&packed_report(model)),
-                "peak_memory_bytes": tallow::bench::peak_memory(),
-            });
-            writeln!(out, "{value}")?;
-        } else if !text.ends_with('\n') {
-            writeln!(out)?;
-        }
-        drop(out);
-        warn_of_packed(model, ui);
-        let mut line = format!(
-            "load {:.2} s · prefill {} tokens, {:.1} tokens/s · decode {} tokens, {:.1} tokens/s",
-            load,
-            statistics.prompt_tokens,
-            statistics.prefill_rate(),
-            statistics.tokens,
-            statistics.decode_rate(),
-        );
-        if let Some(peak) = tallow::bench::peak_memory() {
-            line.push_str(&format!(" · peak memory {}", ui::bytes(peak)));
-        }
-        if sampling.temperature > 0.0 {
-            line.push_str(&format!(" · seed {}", sampling.seed));
-        }
-        ui.note(format!("{line} · ended by {ended}"));
-        Ok(ExitCode::from(if ended == "interrupted" { 130 } else { 0 }))
     }
 
     /// What the graph, or the program, gives for inputs.
@@ -434,16 +316,6 @@ impl Run {
     }
 }
 
-/// What a text goes on from beside a prompt.
-#[derive(Clone, Copy)]
-enum Given<'a> {
-    Nothing,
-    /// Inputs of a program.
-    Inputs(&'a [(String, Tensor)]),
-    /// Pictures that the text is about.
-    Pictures(&'a [Picture]),
-}
-
 /// Name and tensor of `NAME=VALUE`, an input of what the model runs.
 fn given_input(text: &str, model: &Model) -> Result<(String, Tensor)> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
@@ -461,27 +333,6 @@ fn given_input(text: &str, model: &Model) -> Result<(String, Tensor)> {
     Ok((name.to_owned(), tensor_file::input(name, value, &declared.ty)?))
 }
 
-/// Model and prompt from the positional arguments.
-fn arguments(given: &[String]) -> Result<(Option<PathBuf>, Option<String>)> {
-    match given {
-        [] => Ok((None, None)),
-        [one] if looks_like_model(one) => Ok((Some(PathBuf::from(one)), None)),
-        [one] => Ok((None, Some(one.clone()).filter(|p| p != "-"))),
-        [model, prompt] => Ok((Some(PathBuf::from(model)), Some(prompt.clone()).filter(|p| p != "-"))),
-        more => bail!("{} arguments given; at most MODEL and PROMPT are taken, quote the prompt", more.len()),
-    }
-}
-
-/// An existing path, a name with a model's ending, or a path without white space; anything else is
-/// a prompt, so that a sentence with a slash in it stays one.
-fn looks_like_model(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    Path::new(text).exists()
-        || lower.ends_with(".model")
-        || lower.ends_with(".gguf")
-        || (text.contains('/') && !text.contains(char::is_whitespace))
-}
-
 /// The prompt from stdin, with one final line end left out.
 fn read_prompt() -> Result<String> {
     let mut stdin = std::io::stdin().lock();
@@ -495,19 +346,4 @@ fn read_prompt() -> Result<String> {
         bail!("the prompt on stdin is empty; give some text");
     }
     Ok(prompt.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_argument_is_a_model_only_where_it_looks_like_one() {
-        let prompt = |t: &str| arguments(&[t.to_owned()]).unwrap().1;
-        assert_eq!(prompt("a.model"), None);
-        assert_eq!(prompt("x/y"), None);
-        assert_eq!(prompt("What is 1/2 + 1/4?").as_deref(), Some("What is 1/2 + 1/4?"));
-        assert_eq!(prompt("Hello").as_deref(), Some("Hello"));
-        assert!(arguments(&["a".into(), "b".into(), "c".into()]).is_err());
-    }
 }

@@ -1,5 +1,6 @@
 //! `tallow run --image` with a model that writes about pictures.
 
+use crate::ui::Ui;
 use anyhow::{Result, bail};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -7,13 +8,15 @@ use tallow::picture::Picture;
 use tallow::{Error, Model};
 
 /// The pictures and the prompt. A prompt behind `--image` is taken for one more file by the parser of arguments: the last
-/// of several that is no file is the prompt.
-pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>) -> Result<(Vec<Picture>, String)> {
-    let (files, prompt) = match (files, prompt) {
-        ([files @ .., last], None) if !files.is_empty() && !last.exists() => {
-            (files, Some(last.to_string_lossy().into_owned()))
+/// that is no file is the prompt, and so is the only one.
+pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>, ui: &Ui) -> Result<(Vec<Picture>, String)> {
+    let mut files = files.to_vec();
+    let missing: Vec<usize> = (0..files.len()).filter(|&at| !files[at].exists()).collect();
+    let prompt = match (prompt, missing.as_slice()) {
+        (None, [.., last]) if files.len() > 1 && (*last == files.len() - 1 || missing.len() == 1) => {
+            Some(files.remove(*last).to_string_lossy().into_owned())
         }
-        (files, prompt) => (files, prompt),
+        (prompt, _) => prompt,
     };
     let prompt = match prompt {
         Some(prompt) if prompt != "-" => prompt,
@@ -21,7 +24,7 @@ pub fn pictures(model: &Model, files: &[PathBuf], prompt: Option<String>) -> Res
         None if !std::io::stdin().is_terminal() => super::read_prompt().map_err(|_| no_prompt(model))?,
         None => bail!(no_prompt(model)),
     };
-    let pictures = files.iter().map(|file| Picture::read(file)).collect::<tallow::Result<Vec<_>>>()?;
+    let pictures = files.iter().map(|file| super::pictures::read(file, ui)).collect::<tallow::Result<Vec<_>>>()?;
     Ok((pictures, prompt))
 }
 

@@ -1,5 +1,6 @@
 //! `run --audio`: what is said in a sound.
 
+use super::times::Times;
 use crate::options::{SamplingOptions, warn_of_packed};
 use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
@@ -86,6 +87,10 @@ impl SpeechOptions {
             max_tokens: common.max_tokens,
         };
         let sound = ui::waiting(|| Sound::open(path))?;
+        if let Some(damage) = sound.damage() {
+            let read = sound.seconds();
+            ui.warn(format!("{}: {damage}; {read:.2} s of sound were read", path.display()));
+        }
         let started = Instant::now();
         let mut transcription = ui::waiting(|| model.transcription(&sound, &options))?;
         let bar = match sound.seconds() > LONG {
@@ -120,12 +125,10 @@ impl SpeechOptions {
                 "prompt": transcription.prompt(),
                 "ended": ended,
                 "sound_seconds": sound.seconds(),
-                "load_seconds": common.load,
-                "transcribe_seconds": took,
-                "threads": model.program().threads(),
-                "peak_memory_bytes": tallow::bench::peak_memory(),
+                "damage": sound.damage(),
             });
-            writeln!(out, "{value}")?;
+            let times = Times { load: common.load, run: took };
+            writeln!(out, "{}", times.add_to(value, model))?;
         } else if !self.timestamps {
             writeln!(out)?;
         }

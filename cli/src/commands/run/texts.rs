@@ -1,5 +1,6 @@
 //! `run --text`: vectors, labels, tagged tokens, words for masks.
 
+use super::times::{self, Times};
 use crate::ui::{self, Ui};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -17,14 +18,15 @@ const COMPARED: usize = 16;
 /// Characters of a text that are shown beside its vector.
 const WIDTH: usize = 40;
 
-/// The texts that `--text` names: themselves, or the lines of stdin for `-`; blank lines are left out.
+/// The texts that `--text` names: themselves, or the lines of stdin for `-`, blank ones too, so that results have the
+/// numbers of lines.
 pub fn texts(given: &[String]) -> Result<Vec<String>> {
     if given != ["-"] {
         return Ok(given.to_vec());
     }
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text).context("the texts on stdin are not UTF-8")?;
-    let lines: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     match lines.is_empty() {
         true => bail!("there is no text on stdin; give one a line"),
         false => Ok(lines),
@@ -44,27 +46,16 @@ pub fn run(model: &Model, texts: &[String], pairs: bool, json: bool, load: f64, 
     let mut encoder = model.encoder()?;
     let started = Instant::now();
     let made = ui::waiting(|| made(&mut encoder, texts, pairs))?;
-    let seconds = started.elapsed().as_secs_f64();
+    let times = Times { load, run: started.elapsed().as_secs_f64() };
     warn_of_cut(&encoder, ui);
     if json {
-        let cut: Vec<Value> = encoder.cut().iter().map(|c| json!({ "text": c.text, "tokens": c.tokens })).collect();
-        let value = json!({
-            "task": task_name(encoder.task()),
-            "results": results(texts, &made),
-            "tokens": encoder.tokens(),
-            "cut": cut,
-            "load_seconds": load,
-            "seconds": seconds,
-        });
+        let value = json!({ "task": task_name(encoder.task()), "results": results(texts, &made) });
+        let value = times.add_to(times::add_tokens(value, &encoder), model);
         return ui::answer(&format!("{value}\n"));
     }
     ui::answer(&shown(texts, &made))?;
-    let rate = encoder.tokens() as f64 / seconds.max(1e-9);
-    ui.note(format!(
-        "load {load:.2} s · {}, {} in {seconds:.3} s, {rate:.0} tokens/s",
-        ui::count(texts.len(), "text"),
-        ui::count(encoder.tokens(), "token"),
-    ));
+    let rate = encoder.tokens() as f64 / times.run.max(1e-9);
+    ui.note(format!("{}, {rate:.0} tokens/s", times.line(&times::texts(texts.len(), &encoder))));
     Ok(())
 }
 
@@ -107,21 +98,25 @@ fn task_name(task: TextTask) -> &'static str {
     }
 }
 
+/// A label with its probability and its logit.
+pub fn label_json(label: &Label) -> Value {
+    json!({ "label": label.label, "score": number(label.score), "logit": number(label.logit) })
+}
+
 /// A number in the fewest digits that give it back as an `f32`; null for one that JSON lacks.
-fn number(value: f32) -> Value {
+pub fn number(value: f32) -> Value {
     json!(value.to_string().parse::<f64>().ok().filter(|v| v.is_finite()))
 }
 
 fn results(texts: &[String], made: &Made) -> Vec<Value> {
-    let label = |l: &Label| json!({ "label": l.label, "score": number(l.score) });
-    let tag = |t: &Tag| json!({ "token": t.token, "id": t.id, "label": t.label, "score": number(t.score) });
+    let tag = |t: &Tag| json!({ "token": t.token, "id": t.id, "label": t.label, "score": number(t.score), "logit": number(t.logit) });
     let filling = |f: &Filling| json!({ "token": f.token, "id": f.id, "score": number(f.score) });
     let fillings = |mask: &Vec<Filling>| mask.iter().map(filling).collect::<Value>();
     let result = |(n, text): (usize, &String)| match made {
         Made::Vectors(all) => {
             json!({ "text": text, "embedding": all[n].iter().copied().map(number).collect::<Value>() })
         }
-        Made::Labels(all) => json!({ "text": text, "labels": all[n].iter().map(label).collect::<Value>() }),
+        Made::Labels(all) => json!({ "text": text, "labels": all[n].iter().map(label_json).collect::<Value>() }),
         Made::Tags(all) => json!({ "text": text, "tokens": all[n].iter().map(tag).collect::<Value>() }),
         Made::Fillings(all) => json!({ "text": text, "masks": all[n].iter().map(fillings).collect::<Value>() }),
     };

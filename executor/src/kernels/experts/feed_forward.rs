@@ -115,7 +115,6 @@ pub fn feed_forward_packed(
         room.rows.resize_in_rows(tokens, k)?;
         let rows = room.rows.rows();
         team.run_chunks(tokens, some_rows(k), |range| range.for_each(|s| quantize(&rows, s, &x[s * k..][..k])));
-        drop(rows);
         let rows = &room.rows;
         each_row(grouped, groups, k, team, |to, row, at| copy(to, row, rows, grouped.places[at] / chosen))?;
         Gates { grouped, groups, matrices, activation, width }.run(&Disjoint::new(between), team);
@@ -226,7 +225,6 @@ impl Gates<'_> {
         let made = Disjoint::new(gates);
         let target = Target::from_column(&made, columns, gate_at + part.start * PANEL);
         product(Isa::detect(), x, gate, panels(gate_at), target, scratch);
-        drop(made);
         let first = up_at + part.start * PANEL;
         let mut finish = |row: usize, column: usize, up: &mut [f32]| {
             gate_in_place(self.activation, &gates[row * columns + column - first..][..up.len()], up);

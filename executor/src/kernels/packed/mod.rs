@@ -205,7 +205,7 @@ pub fn product(
             amx::product(x, w, panels, &mut target, &mut scratch.unpacked, &mut scratch.outputs)
         }
         #[cfg(target_arch = "x86_64")]
-        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, &mut target),
+        Isa::Amx | Isa::Avx512 => avx512::product(x, w, panels, &mut target, &mut scratch.unpacked),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::product(x, w, panels, &mut target, &mut scratch.unpacked),
         _ => block::product(x, w, panels, &mut target, &mut scratch.unpacked),

@@ -19,6 +19,10 @@
 //! - without: `embedding` (`[B, hidden]`), pooled as the settings `pooling` and `normalize_embeddings` say;
 //! - with a pooler: `pooler_output` (`[B, hidden]`).
 
+/// The setting that says what the scores of labels are, of a model that compares two texts: `sigmoid` or `logit`. It
+/// changes nothing in the graph, which gives logits.
+pub const LABEL_SCORE: &str = "label_score";
+
 pub mod bert;
 mod builder;
 pub mod deberta;
@@ -59,6 +63,7 @@ pub const IGNORED: &[&str] = &[
     "pooler_num_fc_layers",
     "pooler_size_per_head",
     "pooler_type",
+    LABEL_SCORE,
     // Read where anything but `absolute` would matter.
     "position_embedding_type",
     "problem_type",
