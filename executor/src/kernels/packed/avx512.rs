@@ -1,8 +1,8 @@
 //! AVX-512 with VNNI: products of unsigned codes with the signed bytes of activations.
 //!
 //! One token: codes are unpacked in registers, several panels at a time, so that memory is read in several streams. Several
-//! tokens: tiles of up to sixteen pass over a panel and unpack it in registers each. Many tokens: a panel is unpacked once
-//! into the cache for all whole tiles.
+//! tokens: tiles of up to sixteen pass over a panel and unpack it in registers each. Many tokens and encodings with scales
+//! for half blocks and no minimums: a panel is unpacked once into the cache for all whole tiles.
 #![allow(unsafe_code, reason = "vector loads and stores take pointers")]
 
 mod codes;
@@ -21,7 +21,8 @@ use tallow_format::Encoding;
 const STREAMS: usize = 4;
 /// The same of eight bits.
 const STREAMS_Q8: usize = 2;
-/// Tokens from which on it pays to unpack a panel into the cache.
+/// Tokens from which on it pays to unpack a panel into the cache, of encodings with scales for half blocks and
+/// no minimums.
 const MANY: usize = 2 * TILE;
 /// How far ahead memory is asked for, in bytes.
 const AHEAD: usize = 1024;
@@ -69,7 +70,8 @@ unsafe fn product_of<const E: u8>(
             return;
         }
         // Whole tiles, and what is left.
-        let whole = if x.m() < MANY { 0 } else { x.m() / TILE * TILE };
+        let many = x.m() >= MANY && has_halves(encoding_of(E)) && !has_minimums(encoding_of(E));
+        let whole = if many { x.m() / TILE * TILE } else { 0 };
         tiles::many_tokens(x, 0..whole, w, panels.clone(), target, unpacked);
         tiles::few_tokens::<E>(x, whole..x.m(), w, panels, target);
     }

@@ -19,7 +19,8 @@ const CODES_CACHED: usize = 1 << 20;
 /// The same where tiles of tokens run over it, which takes longer.
 const AHEAD_OF_TILES: usize = 4096;
 
-/// The outputs of tokens in whole tiles, a panel at a time.
+/// The outputs of tokens in whole tiles, a panel at a time. The encoding has scales for half blocks and no
+/// minimums.
 ///
 /// # Safety
 /// The machine has the features.
@@ -35,18 +36,12 @@ pub(super) unsafe fn many_tokens(
     let blocks = x.k() / BLOCK;
     let together = (CODES_CACHED / (TILE * size_of::<Codes>() * blocks.max(1))).max(4) * TILE;
     let encoding = w.encoding();
-    let tile = match (has_halves(encoding), has_minimums(encoding)) {
-        (false, false) => unpacked_tile::<false, false>,
-        (false, true) => unpacked_tile::<false, true>,
-        (true, false) => unpacked_tile::<true, false>,
-        (true, true) => unpacked_tile::<true, true>,
-    };
     for start in tokens.clone().step_by(together) {
         for panel in panels.clone() {
             unpacked.fill(&w.layout, w.panel(panel), 0..blocks, false);
             for first in (start..tokens.end.min(start + together)).step_by(TILE) {
                 // SAFETY: the features are there, the tile, and the panel has been unpacked for rows of this length.
-                let y = unsafe { tile(encoding, x.tile(first), unpacked) };
+                let y = unsafe { unpacked_tile(encoding, x.tile(first), unpacked) };
                 for (m, y) in (first..).zip(y) {
                     put(encoding, y, m, panel, w, target);
                 }
@@ -55,16 +50,12 @@ pub(super) unsafe fn many_tokens(
     }
 }
 
-/// The products of a tile of tokens with one unpacked panel.
+/// The products of a tile of tokens with one unpacked panel, as for [`many_tokens`].
 ///
 /// # Safety
 /// The machine has the features and the panel the blocks of the rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn unpacked_tile<const HALVES: bool, const MINIMUMS: bool>(
-    encoding: Encoding,
-    x: Tile<'_>,
-    w: &Unpacked,
-) -> [__m512; TILE] {
+unsafe fn unpacked_tile(encoding: Encoding, x: Tile<'_>, w: &Unpacked) -> [__m512; TILE] {
     let mut y = [_mm512_setzero_ps(); TILE];
     for b in 0..x.codes.len() {
         // SAFETY: the blocks are there.
@@ -72,22 +63,23 @@ unsafe fn unpacked_tile<const HALVES: bool, const MINIMUMS: bool>(
             let x = Block::of(x, b);
             let quads = &w.codes.get_unchecked(b).0;
             let load = |quad: &[u8; QUAD]| _mm512_load_si512(quad.as_ptr().cast());
-            for half in 0..if HALVES { 2 } else { 1 } {
-                let excess: [i32; TILE] = x.sums(HALVES, half).map(|sum| -excess(encoding, sum));
-                let mut total = excess.map(|excess| _mm512_set1_epi32(excess));
-                for plane in [0, 1] {
-                    for part in if HALVES { half..half + 1 } else { 0..2 } {
-                        for (i, quad) in quads[part][plane].iter().enumerate() {
-                            let quad = load(quad);
-                            for (t, total) in total.iter_mut().enumerate() {
-                                *total = _mm512_dpbusd_epi32(*total, quad, x.four(t, part, plane, i));
-                            }
+            for (half, quads) in quads.iter().enumerate() {
+                let sums: [i32; TILE] = x.sums(true, half);
+                let mut total = [_mm512_setzero_si512(); TILE];
+                // Loops, since calls into `map` would not be inlined here.
+                for (total, sum) in total.iter_mut().zip(sums) {
+                    *total = _mm512_set1_epi32(-excess(encoding, sum));
+                }
+                for (plane, quads) in quads.iter().enumerate() {
+                    for (i, quad) in quads.iter().enumerate() {
+                        let quad = load(quad);
+                        for (t, total) in total.iter_mut().enumerate() {
+                            *total = _mm512_dpbusd_epi32(*total, quad, x.four(t, half, plane, i));
                         }
                     }
                 }
                 let scale = _mm512_loadu_ps(w.scales[b][half].as_ptr());
-                let minimum = _mm512_loadu_ps(w.minimums[b][half].as_ptr());
-                x.add::<HALVES, MINIMUMS, TILE>(half, &total, scale, minimum, &mut y);
+                x.add::<true, false, TILE>(half, &total, scale, _mm512_setzero_ps(), &mut y);
             }
         }
     }
@@ -263,7 +255,7 @@ unsafe fn block_of_tile<const E: u8, const N: usize>(
         let quads = quads::<E>(codes);
         for half in 0..if whole { 1 } else { 2 } {
             let parts = if whole { 0..2 } else { half..half + 1 };
-            let excess: [i32; N] = x.sums(!whole, half).map(|sum| -excess(encoding, sum));
+            let sums: [i32; N] = x.sums(!whole, half);
             let mut total = [_mm512_setzero_si512(); N];
             if N > SPLIT {
                 // One plane after the other: sums of both would not fit into registers.
@@ -275,8 +267,8 @@ unsafe fn block_of_tile<const E: u8, const N: usize>(
                         }
                     }
                 }
-                for (total, excess) in total.iter_mut().zip(excess) {
-                    *total = _mm512_add_epi32(shift(*total), _mm512_set1_epi32(excess));
+                for (total, sum) in total.iter_mut().zip(sums) {
+                    *total = _mm512_add_epi32(shift(*total), _mm512_set1_epi32(-excess(encoding, sum)));
                 }
                 for part in parts {
                     for i in 0..4 {
@@ -287,7 +279,10 @@ unsafe fn block_of_tile<const E: u8, const N: usize>(
                     }
                 }
             } else {
-                let mut low = excess.map(|excess| _mm512_set1_epi32(excess));
+                let mut low = [_mm512_setzero_si512(); N];
+                for (low, sum) in low.iter_mut().zip(sums) {
+                    *low = _mm512_set1_epi32(-excess(encoding, sum));
+                }
                 for part in parts {
                     for i in 0..4 {
                         let above = quads[4 * part + i];
