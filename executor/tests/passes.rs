@@ -113,7 +113,7 @@ impl Growth {
             return None;
         }
         let value = self.dice.of(&[0.0, -0.0, 1.0, 0.5, -2.0]).into();
-        match self.dice.below(24) {
+        match self.dice.below(25) {
             0 | 1 => {
                 let op = self.dice.of(&[0, 1, 2, 3, 4, 5]);
                 let op =
@@ -232,6 +232,22 @@ impl Growth {
                 let (g, b) = (self.weight(&[4], true), self.weight(&[4], false));
                 let v = self.weight(&[4], true);
                 self.try_op(Op::BatchNorm { eps: 1e-5.into(), momentum: 0.1.into() }, &[y, g, b, b, v])?;
+            }
+            // Two of four experts for each row.
+            23 => {
+                let n = self.last(x).filter(|_| rank == 2)?;
+                let router = self.weight(&[4, n], false);
+                let scores = self.try_op(Op::Matmul, &[x, router])?;
+                let chosen = self.graph.op_many(Op::TopK { axis: -1, k: 2 }, &[scores]).ok()?;
+                let (w, v, back) =
+                    (self.weight(&[4, 6, n], false), self.weight(&[4, 6, n], false), self.weight(&[4, 5, 6], false));
+                let gate = self.try_op(Op::ExpertMatmul, &[x, w, chosen[1]])?;
+                let up = self.try_op(Op::ExpertMatmul, &[x, v, chosen[1]])?;
+                let y = self.try_op(Op::SwiGlu, &[gate, up])?;
+                let y = self.try_op(Op::ExpertMatmul, &[y, back, chosen[1]])?;
+                let column = self.try_op(Op::Unsqueeze { axes: vec![2] }, &[chosen[0]])?;
+                let y = self.try_op(Op::Mul, &[y, column])?;
+                self.try_op(Op::Reduce { how: Reduction::Sum, axes: vec![1], keep: false }, &[y])?;
             }
             _ => {
                 let size = self.try_op(Op::Size { axis: -1 }, &[x])?;
