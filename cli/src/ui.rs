@@ -79,7 +79,7 @@ impl Ui {
     pub fn error(&self, error: &anyhow::Error) {
         // Those of a program each begin with their own code.
         if let Some(of_program @ (tallow::Error::Program(_) | tallow::Error::Nothing { .. })) = error.downcast_ref() {
-            let text = of_program.to_string();
+            let text = plain(&of_program.to_string());
             let lines = text.lines().map(|line| match line.strip_prefix("error") {
                 Some(rest) if rest.starts_with('[') => match rest.split_once(": ") {
                     Some((code, message)) => format!("{} {message}", self.paint(&format!("error{code}:"), "31")),
@@ -90,9 +90,9 @@ impl Ui {
             lines.for_each(tell);
             return;
         }
-        let mut text = error.to_string();
+        let mut text = plain(&error.to_string());
         for cause in error.chain().skip(1) {
-            let cause = cause.to_string();
+            let cause = plain(&cause.to_string());
             if !text.contains(&cause) {
                 text = format!("{text}: {cause}");
             }
@@ -131,6 +131,15 @@ impl Ui {
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
     }
+}
+
+/// A text without control characters but those of lines: names that people give go to their terminal.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && !matches!(c, '\n' | '\t') { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
 }
 
 /// The exit code of an error.

@@ -1,5 +1,6 @@
 //! JSON files of a Hugging Face folder.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::Value;
@@ -30,7 +31,28 @@ pub fn read(path: &Path) -> Result<Value> {
     })
 }
 
-/// Reads a JSON file if it exists.
+/// Reads a JSON file if it is there.
 pub fn read_optional(path: &Path) -> Result<Option<Value>> {
-    if path.is_file() { read(path).map(Some) } else { Ok(None) }
+    if is_there(path)? { read(path).map(Some) } else { Ok(None) }
+}
+
+/// Whether a file is there.
+///
+/// Errors: something has its name that cannot be read as one, such as a link that leads nowhere. It would be left out without
+/// a word if it counted as absent.
+pub fn is_there(path: &Path) -> Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(false),
+        Err(e) => return Err(ImportError::io(path, "look for it", e)),
+        Ok(_) => {}
+    }
+    let about = std::fs::metadata(path).map_err(|e| ImportError::io(path, "follow the link", e))?;
+    match about.is_file() {
+        true => Ok(true),
+        false => Err(ImportError::refused(
+            path.display().to_string(),
+            "it is no regular file",
+            "Put the file itself there, or take away what has its name.",
+        )),
+    }
 }

@@ -46,7 +46,7 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::Value;
 use tallow_format::encoding::Encoding;
-use tallow_format::{Config, GraphFormat, ModelParts, ModelWriter, TensorPlan};
+use tallow_format::{Config, GraphFormat, ModelParts, ModelWriter, ReadOptions, TensorPlan, Vocab};
 use tallow_frontends::families;
 use tallow_frontends::program::{Language, Module, Options, compile};
 use tallow_ir::Graph;
@@ -102,7 +102,7 @@ pub fn import(src: &Path, out: &Path, options: &ImportOptions, progress: &mut dy
     let opened = match locate(src)? {
         SourceKind::Gguf(path) => open::gguf(&path, &options.ignore_settings)?,
         SourceKind::Folder(path) => open::folder(&path, None, &options.ignore_settings)?,
-        SourceKind::Weights { folder, .. } if !folder.join("config.json").is_file() => {
+        SourceKind::Weights { folder, .. } if !json::is_there(&folder.join("config.json"))? => {
             return Err(ImportError::refused(
                 src.display().to_string(),
                 "no `config.json` lies beside the tensors, so that no family can be chosen",
@@ -204,8 +204,25 @@ fn prepare(src: &Path, out: &Path, opened: &Opened, options: &ImportOptions) -> 
     );
     let plan = plan(source, options)?;
     let vocab = tokenizer.as_ref().map_or_else(|| "{}\n".to_owned(), |t| t.vocab.to_text());
+    check_vocab(src, &vocab)?;
     let parts = ModelParts { name, card, config: config_text, program, graph, chat, vocab, eval: String::new() };
     Ok(Prepared { parts, plan, model_type: architecture.model_type.to_owned(), parameters, warnings })
+}
+
+/// A vocabulary that the reader of models takes, so that what is written can be opened.
+fn check_vocab(src: &Path, text: &str) -> Result<()> {
+    let cure = "Check the tokenizer's files, or take them away: the model then takes ids.";
+    let refused = |cause: String| Err(ImportError::malformed(src, "tokenizer", cause, cure));
+    // What else a model says in text takes far less than this.
+    const OTHERS: u64 = 1 << 20;
+    let most = ReadOptions::default().max_text - OTHERS;
+    if text.len() as u64 > most {
+        return refused(format!("its vocabulary takes {} bytes of text; at most {most} are read", text.len()));
+    }
+    match Vocab::parse(text) {
+        Ok(_) => Ok(()),
+        Err(error) => refused(format!("its vocabulary cannot be used: {error}")),
+    }
 }
 
 /// What a model takes.

@@ -22,6 +22,9 @@ use crate::sentences;
 use crate::source::{LeftOut, Piece, RowOrder, Source, SourceTensor};
 use crate::tokenizer::{self, TokenizerText};
 
+/// Why a tensor is left out.
+const PAST: &str = "it belongs to a layer past the last";
+
 /// A source, read but for its weights.
 #[derive(Debug)]
 pub struct Opened {
@@ -94,7 +97,16 @@ pub fn gguf(path: &Path, ignore: &[String]) -> Result<Opened> {
             continue;
         };
         if scheme.layer_of(&name).is_some_and(|n| n >= layers) {
-            leave_out("it belongs to a layer past the last");
+            // Layers that foretell more tokens stand behind the others; of those files tell.
+            if meta.uint(&format!("{}.nextn_predict_layers", arch.name))?.unwrap_or(0) == 0 {
+                return Err(ImportError::malformed(
+                    path,
+                    format!("tensor `{}`", tensor.name),
+                    format!("it belongs to a layer past the last, as key `{}.block_count` is {layers}", arch.name),
+                    "Convert the model again with a current converter.",
+                ));
+            }
+            leave_out(PAST);
             continue;
         }
         let order = match names::rotary_projection(&name).filter(|_| arch.interleaved) {
@@ -174,6 +186,7 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
     let layers = layers.unwrap_or(u64::MAX);
     let (mut tensors, mut left_out) = (Vec::new(), Vec::new());
     let mut seen: HashMap<String, String> = HashMap::new();
+    let mut past = 0_usize;
     for (file, weights) in weights.files.iter().enumerate() {
         for tensor in weights.tensors() {
             let mut leave_out = |reason: &str| {
@@ -201,7 +214,8 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 continue;
             }
             if scheme.layer_of(&name).is_some_and(|n| n >= layers) {
-                leave_out("it belongs to a layer past the last");
+                leave_out(PAST);
+                past += 1;
                 continue;
             }
             if ignore.contains(&tensor.name) || ignore.contains(&name) {
@@ -231,6 +245,11 @@ pub fn folder(path: &Path, named: Option<&Path>, ignore: &[String]) -> Result<Op
                 pieces: vec![Piece { file, bytes: tensor.bytes.clone() }],
             });
         }
+    }
+    if past > 0 {
+        config.warnings.push(format!(
+            "`num_hidden_layers` is {layers}, and {past} tensors of layers past that are left out, as the library does."
+        ));
     }
     let mut tokenizer = match tokenizer::json::read(path) {
         // Such a model works on ids, pictures or sound too.

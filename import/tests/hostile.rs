@@ -434,3 +434,32 @@ fn flipped_bytes_never_panic() {
         let _ = SafetensorsFile::open(&path);
     }
 }
+
+#[test]
+fn layers_past_the_last_are_refused_unless_the_file_foretells_tokens() {
+    let file = common::tiny_llama().tensor("blk.7.attn_norm.weight", &[8], &[1.0; 8]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = file.write(&folder.path().join("m.gguf"));
+    let text = refused(&path).to_string();
+    for part in ["`blk.7.attn_norm.weight`", "past the last", "`llama.block_count`"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_does_not_count_as_absent() {
+    for name in ["generation_config.json", "tokenizer_config.json", "tokenizer.json", "chat_template.jinja"] {
+        let folder = tempfile::tempdir().unwrap();
+        common::tiny_folder(folder.path(), &common::tiny_tensors());
+        let file = folder.path().join(name);
+        let _ = std::fs::remove_file(&file);
+        std::os::unix::fs::symlink("/nowhere/at/all", &file).unwrap();
+        let text = refused(folder.path()).to_string();
+        assert!(text.contains(name) && text.contains("follow the link"), "{name}: {text}");
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        let text = refused(folder.path()).to_string();
+        assert!(text.contains(name) && text.contains("no regular file"), "{name}: {text}");
+    }
+}

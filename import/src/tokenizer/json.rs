@@ -32,12 +32,12 @@ type Settings = Vec<(String, Value)>;
 pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     let path = folder.join("tokenizer.json");
     let config = json::read_optional(&folder.join("tokenizer_config.json"))?;
-    if path.is_file() {
+    if json::is_there(&path)? {
         let value = json::read(&path)?;
         return Reader { path, value: &value }.read(config.as_ref()).map(Some);
     }
     let words = folder.join("vocab.txt");
-    if words.is_file() {
+    if json::is_there(&words)? {
         let value = vocab_txt::as_json(&words, config.as_ref())?;
         return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
     }
