@@ -14,13 +14,12 @@ use tallow_format::Encoding;
 const SPLIT: usize = 12;
 /// Bytes of panels that stay in the second-level cache while tiles of tokens pass over them.
 const PANELS_CACHED: usize = 1 << 18;
-/// Bytes of tokens' codes that stay there while unpacked panels pass over them.
+/// Bytes of tokens' codes that stay in that cache while unpacked panels pass over them.
 const CODES_CACHED: usize = 1 << 20;
-/// The same where tiles of tokens run over it, which takes longer.
+/// How far ahead memory is asked for, in bytes: further than for single tokens, as tiles take longer.
 const AHEAD_OF_TILES: usize = 4096;
 
-/// The outputs of tokens in whole tiles, a panel at a time. The encoding has scales for half blocks and no
-/// minimums.
+/// The outputs of tokens in whole tiles, a panel at a time. The encoding has scales for half blocks and no minimums.
 ///
 /// # Safety
 /// The machine has the features.
