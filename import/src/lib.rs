@@ -41,7 +41,7 @@ pub use map::MappedFile;
 pub use report::{ImportReport, TensorReport};
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -265,10 +265,10 @@ fn check_family(src: &Path, config_text: &str, opened: &Opened) -> Result<famili
     let family = families::build(&config, &shapes).map_err(|e| {
         let cause = e.to_string().trim_end_matches('.').to_owned();
         let cure = "Check that the source is whole, and that it is the model its config describes.";
-        if e.is_unsupported() {
-            ImportError::unsupported(src, "model", cause, cure)
-        } else {
-            ImportError::malformed(src, "model", cause, cure)
+        match (e.is_unsupported(), generation_key(src, &cause)) {
+            (true, _) => ImportError::unsupported(src, "model", cause, cure),
+            (false, Some((file, key))) => ImportError::malformed(&file, format!("key `{key}`"), cause, cure),
+            (false, None) => ImportError::malformed(src, "model", cause, cure),
         }
     })?;
     let unread: Vec<String> = family
@@ -290,6 +290,15 @@ fn check_family(src: &Path, config_text: &str, opened: &Opened) -> Result<famili
         ));
     }
     Ok(family)
+}
+
+/// The setting that an error is about and its file, where that is not `config.json`, whose settings stand in one table with
+/// these.
+fn generation_key(src: &Path, cause: &str) -> Option<(PathBuf, &'static str)> {
+    let key = families::seq2seq::GENERATION.iter().find(|key| cause.contains(&format!("`architecture.{key}`")))?;
+    let file = src.join("generation_config.json");
+    let settings = json::read_optional(&file).ok()??;
+    settings.get(*key).is_some_and(|value| !value.is_null()).then_some((file, *key))
 }
 
 /// Compiles a program (language, text and name) for tensors, and warns of what it leaves without a reader.

@@ -463,3 +463,15 @@ fn a_link_that_leads_nowhere_does_not_count_as_absent() {
         assert!(text.contains(name) && text.contains("no regular file"), "{name}: {text}");
     }
 }
+
+#[test]
+fn a_setting_of_generation_is_called_by_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(common::golden("../goldens-seq2seq/marian-plain")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    std::fs::write(folder.path().join("generation_config.json"), "{\"num_beams\": 2147483648}").unwrap();
+    let text = refused(folder.path()).to_string();
+    assert!(text.contains("generation_config.json: key `num_beams`"), "{text}");
+}
