@@ -13,10 +13,11 @@ use tallow::executor::stream::TextStream;
 use tallow::executor::tokenizer::{EncodeOptions, Tokenizer};
 use tallow::import::tokenizer::json::read;
 
-const CASES: [&str; 21] = [
+const CASES: [&str; 24] = [
     "bart-merges",
     "clip-merges",
     "deberta-v2-spm",
+    "electra-words",
     "gemma-spm",
     "gpt2-merges",
     "gpt_neox-merges",
@@ -29,6 +30,8 @@ const CASES: [&str; 21] = [
     "mbart-spm",
     "mbart50-spm",
     "mistral-spm",
+    "mpnet-words",
+    "mpnet-words-flags",
     "nllb",
     "qwen2-merges",
     "roberta-merges",
@@ -293,6 +296,23 @@ fn other_broken_files_are_refused_with_the_place() {
     assert!(error.contains("save_pretrained"), "{error}");
     let error = refused(&[("spiece.model", &spm)]);
     assert!(error.contains("`tokenizer_class`: it is missing"), "{error}");
+    let words = |class: &str| {
+        let config = format!("{{\"tokenizer_class\": \"{class}\"}}");
+        refused(&[("vocab.txt", b"[UNK]\n[CLS]\n[SEP]\n"), ("tokenizer_config.json", config.as_bytes())])
+    };
+    for class in ["RobertaTokenizer", "BertJapaneseTokenizer", "NoSuchTokenizer"] {
+        let error = words(class);
+        assert!(error.contains(&format!("class `{class}` is not read from `vocab.txt`")), "{error}");
+        assert!(error.contains("save_pretrained"), "{error}");
+    }
+    assert!(
+        words("MPNetTokenizerFast").contains("token `<s>`: it is not among the lines, and MPNetTokenizer needs it")
+    );
+    let error = refused(&[("vocab.txt", b"[UNK]\n[CLS]\n[SEP]\n")]);
+    assert!(
+        error.contains("`tokenizer_class`: it is missing, and no class that reads `vocab.txt` is known"),
+        "{error}"
+    );
     let config: (&str, &[u8]) = ("tokenizer_config.json", b"{\"tokenizer_class\": \"AlbertTokenizer\"}");
     assert!(
         refused(&[("spiece.model", &spm), config]).contains("class `AlbertTokenizer` is not read from `spiece.model`")

@@ -36,12 +36,10 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
         let value = json::read(&path)?;
         return Reader { path, value: &value }.read(config.as_ref()).map(Some);
     }
-    let words = folder.join("vocab.txt");
-    if words.is_file() {
-        let value = vocab_txt::as_json(&words, config.as_ref())?;
-        return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
-    }
     let has = |name: &str| folder.join(name).is_file();
+    if has(vocab_txt::FILE) {
+        return vocab_txt::read(folder, &model_type(folder)?).map(Some);
+    }
     if has("source.spm") && has("vocab.json") {
         return native::marian(folder).map(Some);
     }
