@@ -319,5 +319,29 @@ fn other_broken_files_are_refused_with_the_place() {
     );
     assert!(refused(&[("tekken.json", b"{}")]).contains("there is a `tekken.json` and no `tokenizer.json`"));
     assert!(refused(&[("source.spm", &spm)]).contains("there is a `source.spm` and no `tokenizer.json`"));
-    assert!(refused(&[("vocab.json", b"{}")]).contains("there is a `vocab.json` and no `tokenizer.json`"));
+    let config = |text: &'static str| ("tokenizer_config.json", text.as_bytes());
+    let of_type = |text: &'static str| ("config.json", text.as_bytes());
+    let vocab: (&str, &[u8]) = ("vocab.json", b"{}");
+    let pieces = ("sentencepiece.bpe.model", &spm[..]);
+    for (files, missing) in [
+        (vec![("target.spm", &spm[..]), vocab], "marian's other file `source.spm` is missing"),
+        (
+            vec![vocab, config("{\"tokenizer_class\": \"MarianTokenizer\"}")],
+            "marian's other file `source.spm` is missing",
+        ),
+        (vec![vocab, of_type("{\"model_type\": \"marian\"}")], "marian's other file `source.spm` is missing"),
+        (vec![("source.spm", &spm[..])], "marian's other file `vocab.json` is missing"),
+        (
+            vec![vocab, of_type("{\"model_type\": \"m2m_100\"}")],
+            "m2m_100's other file `sentencepiece.bpe.model` is missing",
+        ),
+        (
+            vec![pieces, config("{\"tokenizer_class\": \"M2M100Tokenizer\"}")],
+            "m2m_100's other file `vocab.json` is missing",
+        ),
+    ] {
+        let error = refused(&files);
+        assert!(error.contains(missing) && error.contains("Put the model's"), "{error}");
+    }
+    assert!(refused(&[vocab]).contains("there is a `vocab.json` and no `tokenizer.json`"));
 }

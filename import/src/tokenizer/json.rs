@@ -47,6 +47,9 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     if has("sentencepiece.bpe.model") && has("vocab.json") && !class.is_some_and(spm_pieces::reads) {
         return native::m2m_100(folder).map(Some);
     }
+    if let Some(error) = native::lacking(folder, class, &model_type(folder)?) {
+        return Err(error);
+    }
     if let Some(file) = spm_pieces::FILES.iter().find(|name| has(name)) {
         return spm_pieces::read(folder, file, &model_type(folder)?).map(Some);
     }
