@@ -42,7 +42,7 @@ pub(crate) fn find(tokens: &[(String, u32)], wanted: &str) -> std::result::Resul
     };
     match tokens.iter().filter(|(token, _)| fits(token)).collect::<Vec<_>>().as_slice() {
         [(_, id)] => Ok(*id),
-        [] => Err(unknown(tokens, wanted, region.is_some(), !known.is_empty())),
+        [] => Err(unknown(tokens, wanted, region, &known)),
         several => {
             let several: Vec<&str> = several.iter().map(|(token, _)| code_of(token)).collect();
             Err(format!("the language `{}` may be {}", shown(wanted), several.join(" or ")))
@@ -59,18 +59,19 @@ fn shown(wanted: &str) -> String {
     wanted.chars().take(60).collect()
 }
 
-/// What is said of a language that is none of a model: `region` where it has one, `named` where its code or name is one.
-fn unknown(tokens: &[(String, u32)], wanted: &str, region: bool, named: bool) -> String {
+/// What is said of a language that is none of a model; `region` is that of its code, and `known` has the codes of the language.
+fn unknown(tokens: &[(String, u32)], wanted: &str, region: Option<&str>, known: &[&str]) -> String {
     let own: Vec<&str> = tokens.iter().map(|(token, _)| code_of(token)).collect();
-    let (shown, known) = (shown(wanted), own.join(", "));
-    if named && !region {
-        return format!("it does not know the language `{shown}`; it knows {known}");
+    let (shown, all) = (shown(wanted), own.join(", "));
+    if region.is_none() && !known.is_empty() {
+        return format!("it does not know the language `{shown}`; it knows {all}");
     }
+    let language = |code: &str| code.split('_').next().is_some_and(|language| known.contains(&language));
+    let code = region.and_then(|_| own.iter().copied().find(|code| language(code)).or_else(|| nearest(&shown, &own)));
     let has = |code: &str| own.iter().any(|own| own.split('_').next() == Some(code));
-    let code = if region { nearest(&shown, &own) } else { None };
-    let near = code.or_else(|| names::near(wanted, &has).filter(|_| !named));
+    let near = code.or_else(|| names::near(wanted, &has).filter(|_| known.is_empty()));
     let near = near.map_or(String::new(), |name| format!(" (did you mean `{name}`?)"));
-    format!("there is no language `{shown}`{near}; it knows {known}")
+    format!("there is no language `{shown}`{near}; it knows {all}")
 }
 
 /// The languages of a model that reads texts and writes others; none for any other model.
