@@ -161,6 +161,25 @@ def merged(tokenizer, special, config, later=None, end="", **files):
     return made
 
 
+def words(tokenizer, special, config=None, model_type=None, later=None, **files):
+    """A case of `vocab.txt`: a token a line, special ones where older vocabularies have them, the mask last."""
+    def made(folder):
+        pieces = sorted(base.bert_pieces(True, None).get_vocab().items(), key=lambda item: item[1])
+        lines = special[:-1] + [token for token, _ in pieces[5:]] + special[-1:]
+        (folder / "vocab.txt").write_text("".join(token + "\n" for token in lines), encoding="utf-8")
+        if later:
+            dump({token: len(lines) + n for n, token in enumerate(later)}, folder / "added_tokens.json")
+        if config is not None:
+            dump(config, folder / "tokenizer_config.json")
+        for name, value in files.items():
+            dump(value, folder / f"{name}.json")
+        if model_type is not None:
+            dump({"model_type": model_type}, folder / "config.json")
+            return transformers.AutoTokenizer.from_pretrained(folder)
+        return getattr(transformers, tokenizer).from_pretrained(folder)
+    return made
+
+
 def nllb(folder):
     """Merges over words in `tokenizer.json`, with tokens of languages, of which one stands before a text."""
     with tempfile.TemporaryDirectory() as other:
@@ -178,6 +197,7 @@ GEMMA = dict(LLAMA, add_dummy_prefix=False, pad_id=0, eos_id=1, bos_id=2, unk_id
              user_defined_symbols=["<mask>", "<start_of_turn>", "<end_of_turn>", "\n\n", "▁▁"])
 FLAGS = dict(lstrip=True, rstrip=False, normalized=True, single_word=False)
 
+MPNET = ["<s>", "<pad>", "</s>", "<unk>", "[CLS]", "[UNK]", "<mask>"]
 WHISPER = ["<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>", "<|notimestamps|>"]
 
 CASES = {
@@ -199,6 +219,14 @@ CASES = {
     "clip-merges": merged("CLIPTokenizer", ["<|startoftext|>", "<|endoftext|>"], {"model_max_length": 77}, end="</w>"),
     "gpt2-merges": merged("GPT2Tokenizer", ["<|endoftext|>"], {"model_max_length": 1024}, later=["<|new|>", "apples"]),
     "gpt_neox-merges": merged("GPTNeoXTokenizer", ["<|endoftext|>", "<|padding|>"], {"add_bos_token": True}),
+    "electra-words": words(
+        "BertTokenizer", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], {"do_lower_case": True}, model_type="electra",
+        later=["apples", "[NEW]"], special_tokens_map={"mask_token": "[MASK]", "cls_token": "[SEP]", "sep_token": "[CLS]"}),
+    "mpnet-words": words("MPNetTokenizer", MPNET, {"tokenizer_class": "MPNetTokenizer", "mask_token": "<mask>", "model_max_length": 512}),
+    "mpnet-words-flags": words(
+        "MPNetTokenizer", MPNET, {"do_lower_case": False, "tokenize_chinese_chars": False, "strip_accents": True}, model_type="mpnet",
+        special_tokens_map={"mask_token": {"content": "<mask>", "lstrip": False, "rstrip": True, "normalized": False, "single_word": False},
+                            "unk_token": "<unk>", "cls_token": "[CLS]", "sep_token": "</s>"}),
     "nllb": nllb,
     "qwen2-merges": merged(
         "Qwen2Tokenizer", [], {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "bos_token": None, "added_tokens_decoder": {

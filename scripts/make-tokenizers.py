@@ -98,7 +98,8 @@ def wordpiece_vocab_txt(folder):
     pieces = bert_pieces(True, None)
     tokens = sorted(pieces.get_vocab().items(), key=lambda item: item[1])
     (folder / "vocab.txt").write_text("".join(token + "\n" for token, _ in tokens), encoding="utf-8")
-    config = {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": True, "model_max_length": 32}
+    config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": True,
+              "model_max_length": 32}
     from transformers import BertTokenizerFast
 
     reference = BertTokenizerFast(str(folder / "vocab.txt"), do_lower_case=True, strip_accents=False)

@@ -1,5 +1,7 @@
 //! Languages: of a sound that is heard, of a text that is translated, and of what is written.
 
+mod names;
+
 use crate::{Error, GenerateOptions, Model, Result};
 use tallow_executor::tokenizer::Languages;
 use tallow_frontends::nearest::nearest;
@@ -15,32 +17,61 @@ pub(crate) fn code_of(token: &str) -> &str {
     SIGNS.iter().find_map(inner).unwrap_or(token)
 }
 
-/// The token of a language among those of a model, by the token itself, its code, a plain code (`ro` for `ro_RO`) or an English
-/// name; or what is wrong with it.
+/// The token of a language among those of a model, by the token itself, its code, a plain code (`ro` for `ro_RO`), a code with
+/// a region (`pt-BR` for `pt`) or an English name; or what is wrong with it.
 pub(crate) fn find(tokens: &[(String, u32)], wanted: &str) -> std::result::Result<u32, String> {
     let lower = wanted.trim().to_lowercase();
-    let by = |fits: &dyn Fn(&str) -> bool| -> Vec<&(String, u32)> {
-        tokens.iter().filter(|(token, _)| fits(&code_of(token).to_lowercase())).collect()
-    };
-    let code = code(wanted);
-    let plain = code.unwrap_or(&lower);
+    let same = lower.replace('-', "_");
     let exact = tokens.iter().find(|(token, _)| token.to_lowercase() == lower);
-    let exact = exact.or_else(|| by(&|own| own == lower || own == plain).first().copied());
-    if let Some((_, id)) = exact {
+    if let Some((_, id)) = exact.or_else(|| tokens.iter().find(|(token, _)| code_of(token).to_lowercase() == same)) {
         return Ok(*id);
     }
-    let known = || tokens.iter().map(|(token, _)| code_of(token)).collect::<Vec<_>>().join(", ");
-    let shown: String = wanted.chars().take(60).collect();
-    let near = match by(&|own| own.split_once('_').is_some_and(|(language, _)| language == plain)).as_slice() {
-        [(_, id)] => return Ok(*id),
-        [] if code.is_some() => return Err(format!("it does not know the language `{shown}`; it knows {}", known())),
-        [] => near(wanted).map_or(String::new(), |name| format!(" (did you mean `{name}`?)")),
-        several => {
-            let several: Vec<&str> = several.iter().map(|(token, _)| code_of(token)).collect();
-            return Err(format!("the language `{shown}` may be {}", several.join(" or ")));
+    let whole = names::codes(wanted);
+    let (language, region) = match same.split_once('_') {
+        Some((language, region)) if whole.is_empty() => (language, Some(region)),
+        _ => (same.as_str(), None),
+    };
+    let known = if region.is_some() { names::codes(language) } else { whole };
+    let is = |own: &str| own == language || known.contains(&own);
+    let fits = |token: &str| {
+        let code = code_of(token).to_lowercase();
+        match code.split_once('_') {
+            None => is(&code),
+            Some((own, place)) => is(own) && region.is_none_or(|region| agree(region, place)),
         }
     };
-    Err(format!("there is no language `{shown}`{near}; it knows {}", known()))
+    match tokens.iter().filter(|(token, _)| fits(token)).collect::<Vec<_>>().as_slice() {
+        [(_, id)] => Ok(*id),
+        [] => Err(unknown(tokens, wanted, region, &known)),
+        several => {
+            let several: Vec<&str> = several.iter().map(|(token, _)| code_of(token)).collect();
+            Err(format!("the language `{}` may be {}", shown(wanted), several.join(" or ")))
+        }
+    }
+}
+
+/// Whether what stands behind two codes does not tell them apart: `XX` is any place, and a place says nothing of a script.
+fn agree(one: &str, other: &str) -> bool {
+    one == other || one == "xx" || other == "xx" || one.len() != other.len()
+}
+
+fn shown(wanted: &str) -> String {
+    wanted.chars().take(60).collect()
+}
+
+/// What is said of a language that is none of a model; `region` is that of its code, and `known` has the codes of the language.
+fn unknown(tokens: &[(String, u32)], wanted: &str, region: Option<&str>, known: &[&str]) -> String {
+    let own: Vec<&str> = tokens.iter().map(|(token, _)| code_of(token)).collect();
+    let (shown, all) = (shown(wanted), own.join(", "));
+    if region.is_none() && !known.is_empty() {
+        return format!("it does not know the language `{shown}`; it knows {all}");
+    }
+    let language = |code: &str| code.split('_').next().is_some_and(|language| known.contains(&language));
+    let code = region.and_then(|_| own.iter().copied().find(|code| language(code)).or_else(|| nearest(&shown, &own)));
+    let has = |code: &str| own.iter().any(|own| own.split('_').next() == Some(code));
+    let near = code.or_else(|| names::near(wanted, &has).filter(|_| known.is_empty()));
+    let near = near.map_or(String::new(), |name| format!(" (did you mean `{name}`?)"));
+    format!("there is no language `{shown}`{near}; it knows {all}")
 }
 
 /// The languages of a model that reads texts and writes others; none for any other model.
@@ -53,6 +84,8 @@ fn of(model: &Model, options: &GenerateOptions) -> Result<Languages> {
     let chosen = [("--source-language", &options.source_language), ("--target-language", &options.target_language)];
     match chosen.iter().find(|(_, language)| language.is_some()) {
         Some((name, _)) if languages.tokens.is_empty() => {
+            // A model without a tokenizer might have languages: what it lacks is the tokenizer.
+            model.tokenizer()?;
             Err(refused(model, format!("it has no languages to choose from; leave `{name}` out")))
         }
         _ => Ok(languages),
@@ -147,150 +180,67 @@ impl Model {
     }
 }
 
-/// Code and name of each that whisper has.
-const LANGUAGES: &[(&str, &str)] = &[
-    ("en", "english"),
-    ("zh", "chinese"),
-    ("de", "german"),
-    ("es", "spanish"),
-    ("ru", "russian"),
-    ("ko", "korean"),
-    ("fr", "french"),
-    ("ja", "japanese"),
-    ("pt", "portuguese"),
-    ("tr", "turkish"),
-    ("pl", "polish"),
-    ("ca", "catalan"),
-    ("nl", "dutch"),
-    ("ar", "arabic"),
-    ("sv", "swedish"),
-    ("it", "italian"),
-    ("id", "indonesian"),
-    ("hi", "hindi"),
-    ("fi", "finnish"),
-    ("vi", "vietnamese"),
-    ("he", "hebrew"),
-    ("uk", "ukrainian"),
-    ("el", "greek"),
-    ("ms", "malay"),
-    ("cs", "czech"),
-    ("ro", "romanian"),
-    ("da", "danish"),
-    ("hu", "hungarian"),
-    ("ta", "tamil"),
-    ("no", "norwegian"),
-    ("th", "thai"),
-    ("ur", "urdu"),
-    ("hr", "croatian"),
-    ("bg", "bulgarian"),
-    ("lt", "lithuanian"),
-    ("la", "latin"),
-    ("mi", "maori"),
-    ("ml", "malayalam"),
-    ("cy", "welsh"),
-    ("sk", "slovak"),
-    ("te", "telugu"),
-    ("fa", "persian"),
-    ("lv", "latvian"),
-    ("bn", "bengali"),
-    ("sr", "serbian"),
-    ("az", "azerbaijani"),
-    ("sl", "slovenian"),
-    ("kn", "kannada"),
-    ("et", "estonian"),
-    ("mk", "macedonian"),
-    ("br", "breton"),
-    ("eu", "basque"),
-    ("is", "icelandic"),
-    ("hy", "armenian"),
-    ("ne", "nepali"),
-    ("mn", "mongolian"),
-    ("bs", "bosnian"),
-    ("kk", "kazakh"),
-    ("sq", "albanian"),
-    ("sw", "swahili"),
-    ("gl", "galician"),
-    ("mr", "marathi"),
-    ("pa", "punjabi"),
-    ("si", "sinhala"),
-    ("km", "khmer"),
-    ("sn", "shona"),
-    ("yo", "yoruba"),
-    ("so", "somali"),
-    ("af", "afrikaans"),
-    ("oc", "occitan"),
-    ("ka", "georgian"),
-    ("be", "belarusian"),
-    ("tg", "tajik"),
-    ("sd", "sindhi"),
-    ("gu", "gujarati"),
-    ("am", "amharic"),
-    ("yi", "yiddish"),
-    ("lo", "lao"),
-    ("uz", "uzbek"),
-    ("fo", "faroese"),
-    ("ht", "haitian creole"),
-    ("ps", "pashto"),
-    ("tk", "turkmen"),
-    ("nn", "nynorsk"),
-    ("mt", "maltese"),
-    ("sa", "sanskrit"),
-    ("lb", "luxembourgish"),
-    ("my", "myanmar"),
-    ("bo", "tibetan"),
-    ("tl", "tagalog"),
-    ("mg", "malagasy"),
-    ("as", "assamese"),
-    ("tt", "tatar"),
-    ("haw", "hawaiian"),
-    ("ln", "lingala"),
-    ("ha", "hausa"),
-    ("ba", "bashkir"),
-    ("jw", "javanese"),
-    ("su", "sundanese"),
-    ("yue", "cantonese"),
-];
-
-/// Other names, with the codes that they stand for.
-const OTHER_NAMES: &[(&str, &str)] = &[
-    ("my", "burmese"),
-    ("ca", "valencian"),
-    ("nl", "flemish"),
-    ("ht", "haitian"),
-    ("lb", "letzeburgesch"),
-    ("ps", "pushto"),
-    ("pa", "panjabi"),
-    ("ro", "moldavian"),
-    ("ro", "moldovan"),
-    ("si", "sinhalese"),
-    ("es", "castilian"),
-    ("zh", "mandarin"),
-];
-
-/// The code of a language by its code or its English name, in any case.
-fn code(language: &str) -> Option<&'static str> {
-    let wanted = language.trim().to_lowercase();
-    let fits = |&&(code, name): &&(&str, &str)| code == wanted || name == wanted;
-    let other = OTHER_NAMES.iter().find(|(_, name)| *name == wanted);
-    LANGUAGES.iter().find(fits).or(other).map(|(code, _)| *code)
-}
-
-/// The name that was probably meant.
-fn near(language: &str) -> Option<&'static str> {
-    let names: Vec<&'static str> = LANGUAGES.iter().chain(OTHER_NAMES).map(|(_, name)| *name).collect();
-    nearest(language, &names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of<'a>(codes: &'a [&'a str], wanted: &str) -> std::result::Result<&'a str, String> {
+        let tokens: Vec<(String, u32)> = codes.iter().map(|code| (*code).to_owned()).zip(0..).collect();
+        find(&tokens, wanted).map(|id| codes[id as usize])
+    }
+
     #[test]
-    fn languages_have_codes_and_names() {
-        assert_eq!(LANGUAGES.len(), 100);
-        assert_eq!((code("de"), code("German"), code(" GERMAN ")), (Some("de"), Some("de"), Some("de")));
-        assert_eq!((code("flemish"), code("haitian creole"), code("yue")), (Some("nl"), Some("ht"), Some("yue")));
-        assert_eq!((code("klingon"), code("")), (None, None));
-        assert_eq!((near("germn"), near("spanisch"), near("qqq")), (Some("german"), Some("spanish"), None));
+    fn names_and_other_codes_find_the_token() {
+        let plain = [
+            "__en__", "__zh__", "__pt__", "__ga__", "__jv__", "__ns__", "__ff__", "__or__", "__tl__", "__fa__",
+            "__sl__",
+        ];
+        for (wanted, token) in [
+            ("en_XX", "__en__"),
+            ("zh-CN", "__zh__"),
+            ("pt-BR", "__pt__"),
+            ("por_Latn", "__pt__"),
+            ("Irish", "__ga__"),
+            ("jw", "__jv__"),
+            ("javanese", "__jv__"),
+            ("Northern Sotho", "__ns__"),
+            ("nso", "__ns__"),
+            ("Fulah", "__ff__"),
+            ("Odia", "__or__"),
+            ("Filipino", "__tl__"),
+            ("Farsi", "__fa__"),
+            ("Slovene", "__sl__"),
+        ] {
+            assert_eq!(of(&plain, wanted), Ok(token), "{wanted}");
+        }
+        let scripts = ["eng_Latn", "zho_Hans", "zho_Hant", "ibo_Latn", "nob_Latn", "nno_Latn", "pes_Arab"];
+        for (wanted, token) in [
+            ("en", "eng_Latn"),
+            ("Igbo", "ibo_Latn"),
+            ("no", "nob_Latn"),
+            ("nynorsk", "nno_Latn"),
+            ("en_XX", "eng_Latn"),
+            ("farsi", "pes_Arab"),
+            ("zho-hant", "zho_Hant"),
+        ] {
+            assert_eq!(of(&scripts, wanted), Ok(token), "{wanted}");
+        }
+        assert_eq!(of(&scripts, "zh-CN").unwrap_err(), "the language `zh-CN` may be zho_Hans or zho_Hant");
+        let places = ["en_XX", "zh_CN", "ro_RO"];
+        assert_eq!((of(&places, "zh-CN"), of(&places, "en-GB")), (Ok("zh_CN"), Ok("en_XX")));
+        assert_eq!((of(&places, "zho_Hans"), of(&["<|jw|>"], "jv")), (Ok("zh_CN"), Ok("<|jw|>")));
+    }
+
+    #[test]
+    fn a_language_that_is_none_of_the_model_is_said_with_what_was_meant() {
+        for (codes, wanted, part) in [
+            (&["en_XX", "ro_RO"][..], "ro_MD", "there is no language `ro_MD` (did you mean `ro_RO`?)"),
+            (&["__ga__", "__en__"], "Irsh", "(did you mean `irish`?)"),
+            (&["__ga__", "__en__"], "Welsh", "it does not know the language `Welsh`; it knows ga, en"),
+            (&["__en__"], "tlh", "there is no language `tlh`; it knows en"),
+        ] {
+            let error = of(codes, wanted).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A model: an opened file with its program, tokenizer and chat template.
 
 use crate::compiled::{self, Compiled};
-use crate::tokens::Reading;
+use crate::tokens::{self, Reading};
 use crate::{Error, Result, Session, library};
 use std::sync::{Arc, OnceLock};
 use tallow_compiler::{Plan, passes};
@@ -367,6 +367,7 @@ impl Model {
             None => tokenizer.encode(text, options),
         };
         let ids = ids.map_err(fault)?;
+        tokens::check_rows(self, &tokenizer, &ids)?;
         let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
         let count = ids.len();
         Ok((INPUT_IDS.to_owned(), tensor(ids, count)?))

@@ -3,7 +3,7 @@
 use crate::compiled::{self, Answer};
 use crate::text::{IDS, most_tokens};
 use crate::vision_language::{self, Looked};
-use crate::{Error, Generation, Model, Result, languages};
+use crate::{Error, Generation, Model, Result, languages, tokens};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
 use tallow_executor::tokenizer::EncodeOptions;
@@ -264,16 +264,17 @@ impl Session {
         let tokenizer = self.model.tokenizer()?;
         let text =
             chat.render(messages, true, &Variables::new()).map_err(|source| Error::Chat { file: file(), source })?;
-        encode_prompt(&tokenizer, &text).map_err(|source| Error::Tokenizer { file: file(), source })
+        let ids = encode_prompt(&tokenizer, &text).map_err(|source| Error::Tokenizer { file: file(), source })?;
+        tokens::check_rows(&self.model, &tokenizer, &ids).map(|()| ids)
     }
 
     /// The ids of a raw prompt, begun as the model wants.
     pub fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
         let options = EncodeOptions { add_special: true, parse_special: true };
-        self.model
-            .tokenizer()?
-            .encode(prompt, options)
-            .map_err(|source| Error::Tokenizer { file: self.model.file().label(), source })
+        let tokenizer = self.model.tokenizer()?;
+        let fault = |source| Error::Tokenizer { file: self.model.file().label(), source };
+        let ids = tokenizer.encode(prompt, options).map_err(fault)?;
+        tokens::check_rows(&self.model, &tokenizer, &ids).map(|()| ids)
     }
 
     /// Continues a sequence of ids; what the cache shares with it is not run again. Pictures among them are those that the

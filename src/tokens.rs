@@ -1,10 +1,15 @@
 //! Reading the vocabulary of a model: once, and a large one while the rest of the model is opened.
 
-use crate::{Error, Result};
+use crate::text::IDS;
+use crate::{Error, Model, Result};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tallow_compiler::Plan;
+
+use tallow_executor::WeightSource;
 use tallow_executor::tokenizer::{EncodeOptions, SpecialIds, Tokenizer};
 use tallow_format::{ModelFile, Vocab};
+use tallow_ir::Op;
 
 /// A shorter section is read in a millisecond, when it is needed.
 const WORTH_A_THREAD: usize = 256 << 10;
@@ -101,6 +106,35 @@ pub(crate) fn encode(file: &ModelFile, text: &str) -> Result<Vec<u32>> {
     let vocab = file.vocab()?;
     let encoded = tokenizer_of(file, &vocab, &end_ids_of(file, &vocab)?)?.encode(text, options);
     encoded.map_err(|source| Error::Tokenizer { file: file.label(), source })
+}
+
+/// Makes sure that the model has a row for each token of a text.
+///
+/// # Errors
+/// A tokenizer that is larger than the table of tokens.
+pub(crate) fn check_rows(model: &Model, tokenizer: &Tokenizer, ids: &[u32]) -> Result<()> {
+    let plan = match model.once().filter(|_| model.reads_source()) {
+        Some(once) => once,
+        None => model.program().plan(),
+    };
+    let Some(rows) = table_rows(plan, &*model.weights()) else { return Ok(()) };
+    let Some((at, id)) = ids.iter().enumerate().find(|(_, id)| u64::from(**id) >= rows) else { return Ok(()) };
+    let token = tokenizer.token_text(*id).unwrap_or_default();
+    Err(Error::Usage(format!(
+        "{}: token {} of the text, `{}`, has the id {id}, and the model's table of tokens has {rows} rows: its tokenizer is \
+         larger; import the model again with the tokenizer's files that belong to it, or write the text without this token",
+        model.file().label(),
+        at + 1,
+        token.chars().take(60).collect::<String>()
+    )))
+}
+
+/// Rows of the table in which the ids of a text are looked up; none where they go another way.
+fn table_rows(plan: &Plan, weights: &dyn WeightSource) -> Option<u64> {
+    let ids = plan.inputs.iter().find(|input| input.name == IDS)?.buffer;
+    let reads = plan.steps.iter().filter(|step| step.op == Op::TokenEmbed && step.operands.first() == Some(&ids));
+    let tables = reads.filter_map(|step| plan.weights.iter().find(|table| step.operands.get(1) == Some(&table.buffer)));
+    tables.filter_map(|table| weights.weight(&table.name)?.shape.first().copied()).min()
 }
 
 #[cfg(test)]

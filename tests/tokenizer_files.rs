@@ -13,10 +13,11 @@ use tallow::executor::stream::TextStream;
 use tallow::executor::tokenizer::{EncodeOptions, Tokenizer};
 use tallow::import::tokenizer::json::read;
 
-const CASES: [&str; 21] = [
+const CASES: [&str; 24] = [
     "bart-merges",
     "clip-merges",
     "deberta-v2-spm",
+    "electra-words",
     "gemma-spm",
     "gpt2-merges",
     "gpt_neox-merges",
@@ -29,6 +30,8 @@ const CASES: [&str; 21] = [
     "mbart-spm",
     "mbart50-spm",
     "mistral-spm",
+    "mpnet-words",
+    "mpnet-words-flags",
     "nllb",
     "qwen2-merges",
     "roberta-merges",
@@ -293,11 +296,52 @@ fn other_broken_files_are_refused_with_the_place() {
     assert!(error.contains("save_pretrained"), "{error}");
     let error = refused(&[("spiece.model", &spm)]);
     assert!(error.contains("`tokenizer_class`: it is missing"), "{error}");
+    let words = |class: &str| {
+        let config = format!("{{\"tokenizer_class\": \"{class}\"}}");
+        refused(&[("vocab.txt", b"[UNK]\n[CLS]\n[SEP]\n"), ("tokenizer_config.json", config.as_bytes())])
+    };
+    for class in ["RobertaTokenizer", "BertJapaneseTokenizer", "NoSuchTokenizer"] {
+        let error = words(class);
+        assert!(error.contains(&format!("class `{class}` is not read from `vocab.txt`")), "{error}");
+        assert!(error.contains("save_pretrained"), "{error}");
+    }
+    assert!(
+        words("MPNetTokenizerFast").contains("token `<s>`: it is not among the lines, and MPNetTokenizer needs it")
+    );
+    let error = refused(&[("vocab.txt", b"[UNK]\n[CLS]\n[SEP]\n")]);
+    assert!(
+        error.contains("`tokenizer_class`: it is missing, and no class that reads `vocab.txt` is known"),
+        "{error}"
+    );
     let config: (&str, &[u8]) = ("tokenizer_config.json", b"{\"tokenizer_class\": \"AlbertTokenizer\"}");
     assert!(
         refused(&[("spiece.model", &spm), config]).contains("class `AlbertTokenizer` is not read from `spiece.model`")
     );
     assert!(refused(&[("tekken.json", b"{}")]).contains("there is a `tekken.json` and no `tokenizer.json`"));
     assert!(refused(&[("source.spm", &spm)]).contains("there is a `source.spm` and no `tokenizer.json`"));
-    assert!(refused(&[("vocab.json", b"{}")]).contains("there is a `vocab.json` and no `tokenizer.json`"));
+    let config = |text: &'static str| ("tokenizer_config.json", text.as_bytes());
+    let of_type = |text: &'static str| ("config.json", text.as_bytes());
+    let vocab: (&str, &[u8]) = ("vocab.json", b"{}");
+    let pieces = ("sentencepiece.bpe.model", &spm[..]);
+    for (files, missing) in [
+        (vec![("target.spm", &spm[..]), vocab], "marian's other file `source.spm` is missing"),
+        (
+            vec![vocab, config("{\"tokenizer_class\": \"MarianTokenizer\"}")],
+            "marian's other file `source.spm` is missing",
+        ),
+        (vec![vocab, of_type("{\"model_type\": \"marian\"}")], "marian's other file `source.spm` is missing"),
+        (vec![("source.spm", &spm[..])], "marian's other file `vocab.json` is missing"),
+        (
+            vec![vocab, of_type("{\"model_type\": \"m2m_100\"}")],
+            "m2m_100's other file `sentencepiece.bpe.model` is missing",
+        ),
+        (
+            vec![pieces, config("{\"tokenizer_class\": \"M2M100Tokenizer\"}")],
+            "m2m_100's other file `vocab.json` is missing",
+        ),
+    ] {
+        let error = refused(&files);
+        assert!(error.contains(missing) && error.contains("Put the model's"), "{error}");
+    }
+    assert!(refused(&[vocab]).contains("there is a `vocab.json` and no `tokenizer.json`"));
 }

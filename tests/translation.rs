@@ -7,7 +7,7 @@ mod common;
 
 use common::{folder, import, open};
 use serde_json::Value as Json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tallow::{BeamOptions, Engine, GenerateOptions, Model};
 
 const CASES: [&str; 5] = ["m2m_100", "marian", "mbart", "mbart-start", "mbart50"];
@@ -58,10 +58,11 @@ fn texts_are_translated_as_by_the_reference() {
 #[test]
 fn languages_have_several_names() {
     let temporary = tempfile::tempdir().unwrap();
-    for (case, names, codes) in [
-        ("m2m_100", ["ro", "RO", "__ro__", "Romanian", " romanian "], 100),
-        ("mbart", ["ro", "ro_RO", "RO_ro", "Romanian", "romanian"], 25),
-    ] {
+    let cases: [(&str, &[&str], usize); 2] = [
+        ("m2m_100", &["ro", "RO", "__ro__", "Romanian", " romanian ", "ro_RO", "ro-MD", "ron"], 100),
+        ("mbart", &["ro", "ro_RO", "RO_ro", "Romanian", "romanian", "ro-RO", "ron_Latn"], 25),
+    ];
+    for (case, names, codes) in cases {
         let model = model(case, temporary.path(), Engine::Cpu);
         assert_eq!(model.languages().unwrap().len(), codes);
         let written = |language: &str| -> Vec<u32> {
@@ -79,14 +80,20 @@ fn languages_have_several_names() {
     }
 }
 
-/// A copy of the folder of a case, with one of its files changed.
-fn changed(case: &str, into: &Path, file: &str, change: impl Fn(&mut Json)) -> Model {
+/// A copy of the folder of a case.
+fn copy_of(case: &str, into: &Path) -> PathBuf {
     let copy = into.join("copy");
     std::fs::create_dir(&copy).unwrap();
     for entry in std::fs::read_dir(folder("tests/translation").join(case)).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
     }
+    copy
+}
+
+/// A copy of the folder of a case, with one of its files changed.
+fn changed(case: &str, into: &Path, file: &str, change: impl Fn(&mut Json)) -> Model {
+    let copy = copy_of(case, into);
     let mut value: Json = serde_json::from_str(&std::fs::read_to_string(copy.join(file)).unwrap()).unwrap();
     change(&mut value);
     std::fs::write(copy.join(file), value.to_string()).unwrap();
@@ -153,4 +160,41 @@ fn what_is_missing_or_unknown_is_said() {
     let mut session = decoder.session().unwrap();
     let error = session.generate_with("The dog", &options(None, Some("ro"))).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("leave `--target-language` out"), "{error}");
+}
+
+#[test]
+fn a_model_without_a_tokenizer_says_how_to_get_one() {
+    let temporary = tempfile::tempdir().unwrap();
+    let copy = copy_of("m2m_100", temporary.path());
+    for entry in std::fs::read_dir(&copy).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.ends_with("config.json") && !name.ends_with(".safetensors") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let model = open(&import(&copy, temporary.path(), "u32"), Engine::Cpu, 1, 512);
+    for how in [options(None, None), options(Some("en"), Some("ro"))] {
+        let mut session = model.session().unwrap();
+        let error = session.generate_with("The dog", &how).map(|_| ()).unwrap_err().to_string();
+        for part in ["it has no tokenizer", "import it again from a folder with the tokenizer's files"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_token_without_a_row_is_named() {
+    let temporary = tempfile::tempdir().unwrap();
+    let model = changed("marian", temporary.path(), "vocab.json", |vocab| {
+        vocab[">>tlh<<"] = 4321.into();
+    });
+    let mut session = model.session().unwrap();
+    let error = session.generate_with(">>tlh<< The dog", &options(None, None)).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("token 1 of the text, `>>tlh<<`, has the id 4321, and the model's table of tokens has"),
+        "{error}"
+    );
+    assert!(error.contains("its tokenizer is larger"), "{error}");
+    assert!(session.generate_with("The dog", &options(None, None)).is_ok());
 }

@@ -102,6 +102,7 @@ fn of_lines(lines: &str, config: &Value) -> Result<tokenizer::TokenizerText, Str
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("vocab.txt"), lines).unwrap();
     write(&folder, "tokenizer_config.json", config);
+    write(&folder, "config.json", &json!({"model_type": "bert"}));
     tokenizer::json::read(folder.path()).map(Option::unwrap).map_err(|e| e.to_string())
 }
 

@@ -8,7 +8,9 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum TokenizerError {
     /// The model has no tokenizer.
-    #[error("the model's vocab section is empty: it has no tokenizer, so give it ids instead of text")]
+    #[error(
+        "the model's vocab section is empty: it has no tokenizer, so give it ids instead of text, or import it again from a folder with the tokenizer's files (`tallow import` warns of those that it cannot take over, and says why)"
+    )]
     NoVocabulary,
     /// No pre-tokeniser bears this name.
     #[error(

@@ -25,6 +25,18 @@ const MAX_DEPTH: usize = 8;
 /// What `tokenizer_config.json` says where a text may be of any length, or more.
 pub(super) const NO_LIMIT: u64 = 1 << 24;
 
+/// Files of other kinds of tokenizers, beside those of SentencePiece.
+const NAMES: [&str; 8] = [
+    vocab_txt::FILE,
+    "vocab.json",
+    "merges.txt",
+    "source.spm",
+    "target.spm",
+    "target_vocab.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+];
+
 /// Keys of `[tokenizer]` with their values.
 type Settings = Vec<(String, Value)>;
 
@@ -36,18 +48,22 @@ pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
         let value = json::read(&path)?;
         return Reader { path, value: &value }.read(config.as_ref()).map(Some);
     }
-    let words = folder.join("vocab.txt");
-    if json::is_there(&words)? {
-        let value = vocab_txt::as_json(&words, config.as_ref())?;
-        return Reader { path: words, value: &value }.read(config.as_ref()).map(Some);
+    for name in NAMES.iter().chain(spm_pieces::FILES.iter()) {
+        json::is_there(&folder.join(name))?;
     }
     let has = |name: &str| folder.join(name).is_file();
+    if has(vocab_txt::FILE) {
+        return vocab_txt::read(folder, &model_type(folder)?).map(Some);
+    }
     if has("source.spm") && has("vocab.json") {
         return native::marian(folder).map(Some);
     }
     let class = config.as_ref().and_then(|config| config.get("tokenizer_class")).and_then(Value::as_str);
     if has("sentencepiece.bpe.model") && has("vocab.json") && !class.is_some_and(spm_pieces::reads) {
         return native::m2m_100(folder).map(Some);
+    }
+    if let Some(error) = native::lacking(folder, class, &model_type(folder)?) {
+        return Err(error);
     }
     if let Some(file) = spm_pieces::FILES.iter().find(|name| has(name)) {
         return spm_pieces::read(folder, file, &model_type(folder)?).map(Some);

@@ -37,6 +37,34 @@ const LANGUAGE_CODES: [(&str, &str); 2] = [
     ("wmt21", "en ha is ja cs ru zh de"),
 ];
 
+/// The classes, the types whose folders do not name one, and the files that they read together.
+const FILES: [(&str, &str, [&str; 2]); 2] = [
+    ("MarianTokenizer", "marian", ["source.spm", "vocab.json"]),
+    ("M2M100Tokenizer", "m2m_100", ["sentencepiece.bpe.model", "vocab.json"]),
+];
+
+/// An error where one of the files of a folder of such a class is there, and the other is missing. `class` is what the folder
+/// names.
+pub(super) fn lacking(folder: &Path, class: Option<&str>, model_type: &str) -> Option<ImportError> {
+    let has = |name: &str| folder.join(name).is_file();
+    let marian = has("source.spm") || has("target.spm");
+    let own = |(name, of_type, _): &&(&str, &str, [&str; 2])| match class {
+        Some(class) => class == *name,
+        None => model_type == *of_type || (*of_type == "marian" && marian),
+    };
+    let (name, of_type, files) = FILES.iter().find(own)?;
+    let missing = *files.iter().find(|name| !has(name))?;
+    let there = files.iter().copied().chain(["target.spm"]).find(|name| has(name))?;
+    let cause = format!(
+        "there is a `{there}` and no `tokenizer.json`, and {of_type}'s other file `{missing}` is missing: {name} reads {} together",
+        files.map(|file| format!("`{file}`")).join(" and ")
+    );
+    let cure = format!(
+        "Put the model's `{missing}` into the folder; without its tokenizer files the model is imported to take ids."
+    );
+    Some(ImportError::unsupported(folder, "tokenizer", cause, cure))
+}
+
 /// marian: `source.spm` cuts text, `vocab.json` has ids for the pieces of both sides.
 pub(super) fn marian(folder: &Path) -> Result<TokenizerText> {
     let specials = Specials::read(folder)?;
