@@ -19,8 +19,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from transformers import (
-    CLIPImageProcessor, ConvNextImageProcessor, DeiTImageProcessor, ViTConfig, ViTForImageClassification,
-    ViTImageProcessor,
+    CLIPImageProcessor, ConvNextImageProcessor, DeiTImageProcessor, SiglipImageProcessor, ViTConfig,
+    ViTForImageClassification, ViTImageProcessor,
 )
 
 
@@ -49,6 +49,9 @@ CASES = {
     "crop-share": (ConvNextImageProcessor(size={"shortest_edge": 28}, crop_pct=0.875), (47, 70, "RGB"), "jpg"),
     "lanczos": (ViTImageProcessor(size={"height": 20, "width": 20}, resample=1, do_normalize=False), (77, 50, "RGB"), "png"),
     "upright": (ViTImageProcessor(size={"height": 30, "width": 20}), (45, 31, "RGB"), "turned"),
+    "on-white": (
+        CLIPImageProcessor(size={"shortest_edge": 22}, crop_size={"height": 20, "width": 20}), (22, 25, "RGBA"), "alpha"),
+    "on-white-squashed": (SiglipImageProcessor(size={"height": 24, "width": 20}), (45, 31, "RGBA"), "alpha"),
 }
 
 
@@ -56,7 +59,7 @@ def put(folder, processor, size, kind, name):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     image = picture(zlib.crc32(name.encode()), *size)
-    file = folder / ("picture.png" if kind == "png" else "picture.jpg")
+    file = folder / ("picture.png" if kind in ("png", "alpha") else "picture.jpg")
     if kind == "turned":
         exif = Image.Exif()
         exif[0x0112] = 6
@@ -67,7 +70,9 @@ def put(folder, processor, size, kind, name):
         image.save(file)
     processor.save_pretrained(folder)
     from transformers.image_utils import load_image
-    seen = processor(images=load_image(str(file)), return_tensors="pt")["pixel_values"].to(torch.float32)
+    # `load_image` drops the transparency that the processor of a picture as it is puts on white.
+    image = Image.open(file) if kind == "alpha" else load_image(str(file))
+    seen = processor(images=image, return_tensors="pt")["pixel_values"].to(torch.float32)
     return file, seen
 
 

@@ -106,6 +106,9 @@ impl Sound {
 /// Bytes that are read of a WAV file that does not tell its length: an hour of 8 channels at 48 kHz in 16 bits.
 const MOST_WITHOUT_LENGTH: u64 = 2_764_800_000;
 
+/// Samples of a channel that may be lost between two frames of a FLAC file: those of several of the longest frames.
+const MOST_LOST: u64 = 1 << 18;
+
 /// Bytes that tell the format of a file, and of a WAV file its rate and its lengths.
 const HEAD: u64 = 1 << 16;
 
@@ -186,6 +189,8 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str, mut damage:
     let mut decoder = symphonia::default::get_codecs()
         .make(&parameters, &DecoderOptions { verify: frames.is_some() })
         .map_err(|e| of_decoder(name, "its codec", e))?;
+    // Where the first frame belongs, which is not 0 in what was cut out of another file; and what is wrong between frames.
+    let (mut begin, mut torn) = (None, None);
     // Bytes of the frames of a FLAC file that have not come.
     let mut missing = frames.map(|frames| frames.end.saturating_sub(frames.start));
     loop {
@@ -198,6 +203,19 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str, mut damage:
             continue;
         }
         missing = missing.map(|bytes| bytes.saturating_sub(packet.buf().len() as u64));
+        // A frame of a FLAC file tells where it belongs; one that does not fit its checksum does not come.
+        let place = packet.ts().saturating_sub(*begin.get_or_insert(packet.ts()));
+        let lost = if kind == Kind::Flac { place.saturating_sub(mixer.frames) } else { 0 };
+        if lost > 0 {
+            let place = mixer.place();
+            if lost > MOST_LOST {
+                return Err(fault(name, format!("is damaged at about {place}: what follows lies far behind it")));
+            }
+            mixer.add(&vec![0.0; lost as usize], 1)?;
+            let seconds = lost as f64 / f64::from(rate);
+            let said = format!("is damaged at about {place}: {seconds:.2} s are lost, and silent here");
+            torn = torn.or(Some(said));
+        }
         let decoded = match decoder.decode(&packet) {
             Ok(decoded) => decoded,
             // A stream that was cut out of another begins with frames whose data lie before it.
@@ -220,7 +238,9 @@ fn decode(mut source: Box<dyn MediaSource>, head: &[u8], name: &str, mut damage:
             format!("ends after {found:.2} s of the {whole:.2} s that its head tells: it is damaged or was cut off"),
         ));
     }
-    if decoder.finalize().verify_ok == Some(false) {
+    if torn.is_some() {
+        damage = torn;
+    } else if decoder.finalize().verify_ok == Some(false) {
         damage = Some("is damaged: its samples are not those that its checksum is of".to_owned());
     } else if let Some(missing) = missing.filter(|bytes| *bytes > 0) {
         damage = Some(format!("is damaged or was cut off: {missing} bytes of it are no whole frames"));

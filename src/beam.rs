@@ -2,8 +2,9 @@
 
 use crate::generation::{ends, limit};
 use crate::session::read;
-use crate::{Error, GenerateOptions, Result, Rows, Session, languages};
+use crate::{Error, GenerateOptions, Result, Rows, Session, Tensor, languages};
 use tallow_executor::sampling::penalize;
+use tallow_frontends::program::module::Start;
 pub use tallow_frontends::program::rules::{BeamOptions, EarlyStopping};
 use tallow_frontends::program::rules::{MOST_BEAMS, Unfinished};
 
@@ -187,9 +188,40 @@ impl Session {
             true => self.read_source(prompt, options)?,
             false => self.encode(prompt)?,
         };
-        let ids = self.beam_search(&start, beams, options)?.split_off(start.len());
-        let tokenizer = self.model().tokenizer()?;
-        Ok((tokenizer.decode(&ids, true), ids))
+        self.search_behind(&start, beams, options)
+    }
+
+    /// The same of inputs, as the ids of a source. Without a tokenizer the text is the ids with a space between each two.
+    ///
+    /// # Errors
+    /// As [`Session::begin`] and [`Session::beam_search`]; a model that begins with a prompt.
+    pub fn search_from(
+        &mut self,
+        inputs: &[(String, Tensor)],
+        beams: BeamOptions,
+        options: &GenerateOptions,
+    ) -> Result<(String, Vec<u32>)> {
+        let Some(Start::Ids(start)) = languages::driver(self.model(), options)?.map(|driver| driver.start) else {
+            let label = self.model().file().label();
+            return Err(Error::Usage(format!("{label}: goes on from a prompt; search behind one")));
+        };
+        self.begin(inputs)?;
+        self.search_behind(&start, beams, options)
+    }
+
+    /// The text behind the ids that it begins with.
+    fn search_behind(
+        &mut self,
+        start: &[u32],
+        beams: BeamOptions,
+        options: &GenerateOptions,
+    ) -> Result<(String, Vec<u32>)> {
+        let ids = self.beam_search(start, beams, options)?.split_off(start.len());
+        let text = match self.model().own_tokenizer()? {
+            Some(tokenizer) => tokenizer.decode(&ids, true),
+            None => ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "),
+        };
+        Ok((text, ids))
     }
 }
 

@@ -25,11 +25,11 @@ pub enum Ended {
 /// What a generation took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; of a source that was read for this text, its own.
     pub prompt_tokens: usize,
     /// Those of them that the cache already held.
     pub reused_tokens: usize,
-    /// Time for the prompt, until the first logits.
+    /// Time for the prompt, or for reading the source, until the first logits.
     pub prefill: Duration,
     /// Tokens generated.
     pub tokens: usize,
@@ -49,12 +49,13 @@ impl Statistics {
     }
 }
 
-/// Pieces of text, each valid UTF-8 and not empty; stop strings and special tokens are left out.
+/// Pieces of text, each valid UTF-8 and not empty; stop strings and special tokens are left out. Of a model without a tokenizer
+/// they are the ids, an end token too, with a space between each two.
 /// Dropping it early leaves the session usable.
 pub struct Generation<'a> {
     session: &'a mut Session,
     sampler: Sampler,
-    tokenizer: Arc<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
     stream: TextStream,
     stops: StopMatcher,
     /// Logits of the next token.
@@ -84,18 +85,19 @@ impl<'a> Generation<'a> {
         if prompt.is_empty() {
             return Err(Error::Usage("the prompt is empty and this model has no begin token; give some text".into()));
         }
-        let tokenizer = session.model().tokenizer()?;
+        let tokenizer = session.model().own_tokenizer()?;
         let driver = languages::driver(session.model(), options)?;
         let ends = ends(session.model());
         let stops = StopMatcher::new(options.stop.iter().cloned()).map_err(|e| Error::Usage(e.to_string()))?;
         let start = Instant::now();
         let before = session.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count().min(prompt.len() - 1);
         let logits = session.logits(prompt, Rows::Last)?;
-        let statistics = Statistics {
-            prompt_tokens: prompt.len(),
-            reused_tokens: before,
-            prefill: start.elapsed(),
-            ..Statistics::default()
+        let prefill = start.elapsed();
+        let statistics = match session.take_source() {
+            Some((tokens, read)) => {
+                Statistics { prompt_tokens: tokens, prefill: read + prefill, ..Statistics::default() }
+            }
+            None => Statistics { prompt_tokens: prompt.len(), reused_tokens: before, prefill, ..Statistics::default() },
         };
         // What is made of a source begins a text of its own.
         let stream = match session.model().reads_source() {
@@ -104,7 +106,10 @@ impl<'a> Generation<'a> {
         };
         Ok(Generation {
             session,
-            sampler: sampler.with_allowed(AllowedIds::of(&tokenizer)),
+            sampler: match &tokenizer {
+                Some(tokenizer) => sampler.with_allowed(AllowedIds::of(tokenizer)),
+                None => sampler,
+            },
             tokenizer,
             stream,
             stops,
@@ -176,11 +181,18 @@ impl<'a> Generation<'a> {
             }
             self.ids.push(id);
             self.statistics.tokens += 1;
-            if !self.ignore_end && self.ends.contains(&id) {
+            let ends = !self.ignore_end && self.ends.contains(&id);
+            if ends {
                 self.ended = Some(Ended::Stop);
+            }
+            let Some(tokenizer) = &self.tokenizer else {
+                let space = if self.ids.len() > 1 { " " } else { "" };
+                return Ok(Some(format!("{space}{id}")));
+            };
+            if ends {
                 continue;
             }
-            let outcome = self.stops.push(&self.stream.push(&self.tokenizer, id));
+            let outcome = self.stops.push(&self.stream.push(tokenizer, id));
             if outcome.stopped.is_some() {
                 self.ended = Some(Ended::Stop);
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tallow_compiler::{Plan, passes};
 use tallow_executor::chat::{ChatTemplate, SpecialTokens};
 use tallow_executor::sampling::SamplingParams;
-use tallow_executor::tokenizer::{EncodeOptions, Tokenizer};
+use tallow_executor::tokenizer::{EncodeOptions, Tokenizer, TokenizerError};
 use tallow_executor::{Engine, HostFunctions, Program, ProgramOptions, Tensor, WeightSource};
 use tallow_format::{ModelFile, ReadOptions};
 use tallow_frontends::families;
@@ -298,6 +298,15 @@ impl Model {
         }
         let tokenizer = self.inner.reading.tokenizer(&self.inner.file, &self.inner.end_ids)?;
         Ok(self.inner.tokenizer.get_or_init(|| tokenizer).clone())
+    }
+
+    /// The same; `None` for a model without one.
+    pub(crate) fn own_tokenizer(&self) -> Result<Option<Arc<Tokenizer>>> {
+        match self.tokenizer() {
+            Ok(tokenizer) => Ok(Some(tokenizer)),
+            Err(Error::Tokenizer { source: TokenizerError::NoVocabulary, .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
     }
 
     /// The chat template, if the model has one.

@@ -39,6 +39,8 @@ pub struct Processor {
     /// Subtracted from each channel, which is then divided by the deviation.
     mean: Vec<f32>,
     deviation: Vec<f32>,
+    /// Whether a transparent picture is put on white; else its colours are taken as if it were opaque.
+    white: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,8 +104,13 @@ impl Processor {
                 "three numbers each, none of the latter 0",
             ));
         }
+        let white = match table.str("background")? {
+            None => false,
+            Some("white") => true,
+            Some(other) => return Err(wrong("background", format!("\"{other}\""), "white")),
+        };
         let factor = table.f64("rescale_factor")?.unwrap_or(1.0) as f32;
-        Ok(Processor { resize: resize.map(|r| (r, filter)), crop: pair("crop")?, factor, mean, deviation })
+        Ok(Processor { resize: resize.map(|r| (r, filter)), crop: pair("crop")?, factor, mean, deviation, white })
     }
 
     /// The pixels of a picture: `f32` `[1, 3, height, width]`.
@@ -112,8 +119,8 @@ impl Processor {
     /// A size that is not possible.
     pub fn pixels(&self, picture: &Picture) -> Result<Tensor> {
         let resized = match self.resize {
-            Some((resize, filter)) => resized(picture.pixels(), resize, filter)?,
-            None => picture.pixels().clone(),
+            Some((resize, filter)) => resized(&picture.pixels(self.white), resize, filter)?,
+            None => picture.pixels(self.white).into_owned(),
         };
         let (width, height) = resized.dimensions();
         let [rows, columns] = self.crop.unwrap_or([height, width]);

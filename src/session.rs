@@ -4,6 +4,7 @@ use crate::compiled::{self, Answer};
 use crate::text::{IDS, most_tokens};
 use crate::vision_language::{self, Looked};
 use crate::{Error, Generation, Model, Result, languages, tokens};
+use std::time::{Duration, Instant};
 use tallow_executor::chat::{Message, Variables, encode_prompt};
 use tallow_executor::sampling::{Sampler, SamplingParams};
 use tallow_executor::tokenizer::EncodeOptions;
@@ -41,6 +42,8 @@ pub struct Session {
     pub(crate) tokens: Vec<u32>,
     /// Whether what a program computes once before a text has been computed.
     begun: bool,
+    /// The tokens of a source that was read, and the time for it, until a text begins.
+    source: Option<(usize, Duration)>,
     /// The prompt with pictures that the inputs beside the tokens belong to, of a model that sees.
     looked: Looked,
 }
@@ -52,7 +55,7 @@ impl Session {
         if model.sight().is_some() {
             inner.set_fixed_by_place(vision_language::nothing(&model)?);
         }
-        Ok(Session { model, inner, tokens: Vec::new(), begun, looked: Looked::default() })
+        Ok(Session { model, inner, tokens: Vec::new(), begun, source: None, looked: Looked::default() })
     }
 
     /// The model.
@@ -118,11 +121,19 @@ impl Session {
             let label = self.model.file().label();
             return Err(Error::Usage(format!("{label}: pictures are given beside a prompt, as by `--image FILE`")));
         }
+        let start = Instant::now();
         let made = self.once(inputs)?;
+        let ids = inputs.iter().find(|(name, _)| name == IDS);
+        self.source = ids.map(|(_, ids)| (ids.elem_count(), start.elapsed()));
         self.inner.set_fixed(made);
         self.tokens.clear();
         self.begun = true;
         Ok(())
+    }
+
+    /// The tokens of the source that was last read, and the time for it; nothing the second time.
+    pub(crate) fn take_source(&mut self) -> Option<(usize, Duration)> {
+        self.source.take()
     }
 
     /// Takes the inputs beside the tokens that belong to a prompt with pictures; what was generated before is forgotten.

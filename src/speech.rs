@@ -76,6 +76,8 @@ pub struct Transcript {
     pub segments: Vec<Segment>,
     /// The code of the language that was given or heard; `None` where the model has no choice of languages.
     pub language: Option<String>,
+    /// Whether a window has more text than was asked for ([`TranscribeOptions::max_tokens`]).
+    pub cut: bool,
 }
 
 impl Model {
@@ -88,7 +90,8 @@ impl Model {
         let segments = transcription.by_ref().collect::<Result<Vec<_>>>()?;
         let tokens: Vec<u32> = segments.iter().flat_map(|s| s.tokens.iter().copied()).collect();
         let language = transcription.language().map(str::to_owned);
-        Ok(Transcript { text: transcription.text(&tokens), segments, language })
+        let cut = transcription.is_cut();
+        Ok(Transcript { text: transcription.text(&tokens), segments, language, cut })
     }
 
     /// The same, segment by segment as they are found.
@@ -162,6 +165,10 @@ pub struct Transcription {
     found: VecDeque<Segment>,
     /// The frame of the window that the session has heard.
     heard: Option<usize>,
+    /// Whether that limit is the caller's.
+    asked: bool,
+    /// Whether a window has reached the caller's limit before its end.
+    cut: bool,
     failed: bool,
 }
 
@@ -202,6 +209,8 @@ impl Transcription {
             language: None,
             found: VecDeque::new(),
             heard: None,
+            asked: false,
+            cut: false,
             failed: false,
             speech,
         };
@@ -241,6 +250,7 @@ impl Transcription {
         let room = self.driver.total.unwrap_or(usize::MAX).saturating_sub(prompt.len());
         let limits = [options.max_tokens, self.speech.longest.map(|n| n as usize), self.driver.limit];
         self.limit = limits.into_iter().flatten().fold(room, usize::min);
+        self.asked = options.max_tokens.is_some_and(|asked| asked <= self.limit);
         self.prompt = prompt;
         Ok(())
     }
@@ -258,6 +268,11 @@ impl Transcription {
     /// The code of the language; `None` where the model has no choice of languages.
     pub fn language(&self) -> Option<&str> {
         self.language.as_deref()
+    }
+
+    /// Whether a window so far has more text than was asked for ([`TranscribeOptions::max_tokens`]).
+    pub fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// Whether the model writes times.
@@ -309,6 +324,7 @@ impl Transcription {
     fn write(&mut self) -> Result<Vec<u32>> {
         let (mut tokens, mut row) = (Vec::new(), Vec::new());
         if self.limit == 0 {
+            self.cut |= self.asked;
             return Ok(tokens);
         }
         read(&self.session.logits(&self.prompt, Rows::Last)?, &mut row)?;
@@ -325,6 +341,7 @@ impl Transcription {
             }
             tokens.push(id);
             if tokens.len() >= self.limit || !self.session.step(id, &mut row)? {
+                self.cut |= self.asked && tokens.len() >= self.limit;
                 return Ok(tokens);
             }
         }

@@ -288,13 +288,15 @@ impl Encoder {
                         )));
                     }
                 }
-                if fillings.is_empty() {
-                    return Err(fault(format!("has no `{name}` to be filled")));
-                }
                 filled.push(fillings);
             }
             Ok(())
         })?;
+        if !filled.is_empty() && filled.iter().all(Vec::is_empty) {
+            let name = tokenizer.token_text(mask).unwrap_or_default();
+            let has = if texts.len() == 1 { "text 1 has no" } else { "none of the texts has a" };
+            return Err(Error::Usage(format!("{label}: {has} `{name}` to be filled")));
+        }
         Ok(filled)
     }
 

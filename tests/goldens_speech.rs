@@ -296,6 +296,16 @@ fn files_that_are_damaged_say_how_much_was_read() {
     other[30] ^= 1;
     assert!(damage(other).0.contains("checksum"));
 
+    // FLAC with a frame that is damaged: the others stay where they are.
+    for at in [5000, 9000] {
+        let mut torn = flac.clone();
+        torn[at] ^= 0x10;
+        let (said, seconds) = damage(torn);
+        let place = if at < 8640 { "0.26 s" } else { "0.51 s" };
+        assert!(said.contains(&format!("damaged at about {place}: 0.26 s are lost")), "{said}");
+        assert_eq!(seconds, whole);
+    }
+
     // WAV whose writer knew the length of the sound and not that of the file.
     let mut wav = wav(16_000, 1, &[5; 1600]);
     wav[4..8].copy_from_slice(&u32::MAX.to_le_bytes());

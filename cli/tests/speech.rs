@@ -29,6 +29,8 @@ fn a_sound_goes_in_and_text_comes_out() {
     assert_eq!(json["text"], wanted["text"]);
     assert_eq!((json["language"].as_str(), json["ended"].as_str()), (Some("de"), Some("end")));
     assert_eq!(json["segments"][0]["tokens"], wanted["segments"][0]["tokens"]);
+    let cut = run(&[&short, "--language", "de", "-n", "3", "--json"]).json();
+    assert_eq!((cut["ended"].as_str(), cut["segments"][0]["tokens"].as_array().unwrap().len()), (Some("length"), 3));
     // The same as text, from a FLAC file too.
     // Control characters are written out for people.
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
@@ -67,6 +69,9 @@ fn what_cannot_be_heard_is_an_error() {
     bytes[24..28].fill(0);
     std::fs::write(folder.path().join("hz.wav"), bytes).unwrap();
     assert!(run(&["m.model", "--audio", "hz.wav"]).fails(3).contains("0 Hz"));
+    for more in [&["m.model", "--audio", &short, "b.wav"][..], &["--audio", &short, "b.FLAC"]] {
+        assert!(run(more).fails(2).contains("one sound at a time"));
+    }
     assert!(run(&["m.model", "--audio", &short, "--beams", "2"]).fails(2).contains("cannot be used"));
 }
 

@@ -114,6 +114,7 @@ fn what_does_not_go_together_is_refused() {
         (&["chat", "m"], "gives vectors of texts"),
         (&["run", "--text", "b"], "takes no whole texts"),
         (&["run", "m", "--pairs", "--text", "a\tb"], "gives no labels of texts"),
+        (&["run", "m", "--text", "-", "b"], "give `-` alone"),
     ] {
         let ran = tallow_with(folder.path(), arguments, b"");
         assert!(ran.code == 2 && ran.stderr.contains(part), "{arguments:?}: {} {}", ran.code, ran.stderr);
@@ -143,10 +144,24 @@ fn blank_lines_keep_their_numbers() {
     let labels = folder("labels");
     let json = tallow_with(labels.path(), &["run", "m", "--text", "-", "--json"], b"\nthe fox\n").json();
     assert_eq!((json["results"][0]["text"].as_str(), json["results"][1]["text"].as_str()), (Some(""), Some("the fox")));
+    // A blank text shows its number, a long one is cut.
+    let long = "the fox ".repeat(20);
+    let shown = tallow_with(labels.path(), &["run", "m", "--text", "-"], format!("\n{long}\n").as_bytes()).fine();
+    let heads: Vec<&str> = shown.lines().filter(|line| !line.starts_with("  ")).collect();
+    assert_eq!((heads.len(), heads[0], heads[1].chars().count()), (2, "(blank text 1)", 40), "{shown}");
+    assert!(heads[1].ends_with('…'), "{shown}");
     let masks = folder("masks");
     tallow_with(masks.path(), &["run", "m", "--text", "-"], b"a [MASK]\n").fine();
-    let error = tallow_with(masks.path(), &["run", "m", "--text", "-"], b"a [MASK]\n\n").fails(2);
-    assert!(error.contains("text 2 has no `[MASK]`"), "{error}");
+    // A line without a mask has an empty result, and that is said.
+    let ran = tallow_with(masks.path(), &["run", "m", "--text", "-", "--json"], b"a [MASK]\n\nthe fox\n[MASK]\n");
+    for n in [2, 3] {
+        assert!(ran.stderr.contains(&format!("text {n} has no `[MASK]` to be filled")), "{}", ran.stderr);
+    }
+    let json = ran.json();
+    let counts: Vec<usize> = (0..4).map(|n| json["results"][n]["masks"].as_array().unwrap().len()).collect();
+    assert_eq!(counts, [1, 0, 0, 1]);
+    let error = tallow_with(masks.path(), &["run", "m", "--text", "-"], b"a\n\n").fails(2);
+    assert!(error.contains("none of the texts has a `[MASK]`"), "{error}");
 }
 
 #[test]
@@ -294,4 +309,19 @@ fn options_without_effect_on_vectors_are_refused() {
         let error = tallow(folder.path(), &["run", "m", "--text", "the fox", option, value]).fails(2);
         assert!(error.contains("has no effect beside texts") && error.contains(option), "{error}");
     }
+}
+
+#[test]
+fn where_no_length_fits_the_longest_is_measured() {
+    let folder = folder("vectors");
+    let run =
+        |command: &str, more: &[&str]| tallow(folder.path(), &[&[command, "m", "--context", "20"], more].concat());
+    let text = run("bench", &["--repetitions", "1"]).fine();
+    assert!(text.contains("texts of 20, "), "{text}");
+    assert!(text.contains("texts of 32: the model takes 20 tokens at most, which are measured instead"), "{text}");
+    let text = run("bench", &["--repetitions", "1", "--length", "8,32"]).fine();
+    assert!(text.contains("texts of 8, ") && !text.contains("texts of 20"), "{text}");
+    let json = run("profile", &["--json"]).json();
+    assert!(json["phases"][0]["input"].as_str().unwrap().starts_with("texts of 20, "), "{json}");
+    assert!(run("profile", &["--tokens", "32"]).fails(2).contains("ask for fewer (--tokens)"));
 }

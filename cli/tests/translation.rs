@@ -56,3 +56,35 @@ fn languages_that_are_missing_unknown_or_idle_are_refused() {
     assert!(ran.contains("it has no languages to choose from; leave `--target-language` out"), "{ran}");
     assert!(!tallow(folder.path(), &["run", "m.model", "Hello"]).fine().is_empty());
 }
+
+#[test]
+fn ids_of_a_source_need_no_tokenizer() {
+    let folder = tempfile::tempdir().unwrap();
+    let golden = repository("goldens-seq2seq/bart-summary");
+    let source = golden.display().to_string();
+    tallow(folder.path(), &["import", &source, "-o", "m.model", "--encoding", "u32"]).fine();
+    let ids = |name: &str| -> Vec<i64> {
+        tallow::tensor_file::read(&golden.join("golden.safetensors"), name).unwrap().to_vec1().unwrap()
+    };
+    let joined = |ids: &[i64], by: &str| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(by);
+    for n in 0..3 {
+        let source = ids(&format!("source.{n}"));
+        let input = format!("input_ids={}", joined(&source, ","));
+        let run = |more: &[&str]| tallow(folder.path(), &[&["run", "m.model", "--input", &input], more].concat());
+        // The first is what every text begins with.
+        let (greedy, searched) = (&ids(&format!("greedy.{n}"))[1..], &ids(&format!("search.{n}"))[1..]);
+        assert_eq!(run(&["--beams", "1"]).fine(), format!("{}\n", joined(greedy, " ")));
+        assert_eq!(run(&[]).fine(), format!("{}\n", joined(searched, " ")));
+        assert_eq!(run(&["--json"]).json()["ids"], serde_json::json!(searched));
+        let json = run(&["--json", "--beams", "1"]).json();
+        assert_eq!((&json["ids"], &json["text"]), (&serde_json::json!(greedy), &joined(greedy, " ").into()));
+        // The source counts, and not what the text begins with.
+        assert_eq!(json["prompt_tokens"], source.len());
+        assert!(json["prefill_seconds"].as_f64().unwrap() > 0.0, "{json}");
+        // The last token is the one that is forced.
+        let cut = run(&["--beams", "1", "--max-tokens", "2", "--json"]).json();
+        assert_eq!((&cut["ids"], &cut["ended"]), (&serde_json::json!([0, 2]), &"length".into()));
+    }
+    let refused = tallow(folder.path(), &["run", "m.model", "Hello"]).fails(3);
+    assert!(refused.contains("it has no tokenizer, so give it ids instead of text"), "{refused}");
+}

@@ -18,13 +18,15 @@ pub struct ProfileOptions {
     pub prompt: Vec<u32>,
     /// Tokens of it where it is not given.
     pub tokens: usize,
+    /// Whether fewer of them are taken, of a model of whole texts that takes no more.
+    pub fewer: bool,
     /// Tokens to generate.
     pub decode: usize,
 }
 
 impl Default for ProfileOptions {
     fn default() -> Self {
-        ProfileOptions { prompt: Vec::new(), tokens: 64, decode: 16 }
+        ProfileOptions { prompt: Vec::new(), tokens: 64, fewer: true, decode: 16 }
     }
 }
 
@@ -142,8 +144,10 @@ fn wholes(model: &Model, subject: Subject, options: &ProfileOptions) -> Result<V
         _ => {}
     }
     match skipped.pop() {
-        Some(why) => Err(Error::Usage(format!("{}: {why}; ask for fewer (--tokens)", model.file().label()))),
-        None => Ok(wholes),
+        Some(why) if !options.fewer => {
+            Err(Error::Usage(format!("{}: {why}; ask for fewer (--tokens)", model.file().label())))
+        }
+        Some(_) | None => Ok(wholes),
     }
 }
 
@@ -241,7 +245,10 @@ mod tests {
     fn what_does_not_fit_is_refused_before_it_runs_and_a_run_can_be_stopped() {
         let model = Model::storyteller().unwrap();
         let of = |prompt: Vec<u32>, tokens, decode| {
-            profile(&model, &ProfileOptions { prompt, tokens, decode }, &|| panic!("runs")).err().unwrap().to_string()
+            profile(&model, &ProfileOptions { prompt, tokens, fewer: false, decode }, &|| panic!("runs"))
+                .err()
+                .unwrap()
+                .to_string()
         };
         for error in
             [of(vec![], usize::MAX, 1), of(vec![], 1 << 40, 0), of(vec![1], 1, usize::MAX), of(vec![1], 1, 1024)]

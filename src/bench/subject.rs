@@ -74,7 +74,8 @@ impl Subject {
         matches!(self, Subject::Decoder | Subject::Sight)
     }
 
-    /// The whole inputs of these lengths; what is too long is noted in `skipped`. Texts run as many at a time as have `batch`
+    /// The whole inputs of these lengths; what is too long is noted in `skipped`, and where nothing else is left the longest
+    /// that fits is taken. Texts run as many at a time as have `batch`
     /// tokens together, at most 65,536, and at least one; fewer where short texts have too many pairs of a token and a text.
     ///
     /// # Errors
@@ -99,17 +100,24 @@ impl Subject {
         let own = if self == Subject::Source { None } else { positions(model)? };
         let plan = model.once().filter(|_| self == Subject::Source).unwrap_or(model.program().plan());
         let square = most_tokens(plan);
-        let context = [own, square, model.program().options().context].into_iter().flatten().fold(LONGEST, usize::min);
-        for &length in lengths.iter().filter(|&&n| n > 0) {
-            if length > context {
-                let what = if self == Subject::Source { "a source" } else { "texts" };
-                skipped.push(format!("{what} of {length}: the model takes {context} tokens at most"));
-                continue;
-            }
+        let set = model.program().options().context;
+        let context = [own, square, set].into_iter().flatten().fold(LONGEST, usize::min);
+        let most = [square, set].into_iter().flatten().fold(MOST_BATCH, usize::min);
+        let (mut fitting, long): (Vec<usize>, Vec<usize>) =
+            lengths.iter().filter(|&&n| n > 0).partition(|&&n| n <= context);
+        let what = if self == Subject::Source { "a source" } else { "texts" };
+        // Something is measured in any case.
+        let instead = fitting.is_empty() && !long.is_empty() && context > 0;
+        fitting.extend(instead.then_some(context));
+        let taken = if instead { ", which are measured instead" } else { "" };
+        for length in long {
+            skipped.push(format!("{what} of {length}: the model takes {context} tokens at most{taken}"));
+        }
+        for length in fitting {
             all.push(match self {
                 Subject::Source => source(model, &ids(length, vocabulary(model)))?,
                 _ => {
-                    let count = together(length, batch.min(square.unwrap_or(MOST_BATCH)));
+                    let count = together(length, batch.min(most));
                     texts(model, count, &ids(count * length, vocabulary(model)))?
                 }
             });

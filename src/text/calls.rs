@@ -46,10 +46,10 @@ impl Model {
         self.encoder()?.tag(texts)
     }
 
-    /// For each mask token of each text the `best` likeliest tokens in its place.
+    /// For each mask token of each text the `best` likeliest tokens in its place; nothing for a text without one.
     ///
     /// # Errors
-    /// A model that fills no masks; a text without one.
+    /// A model that fills no masks; texts none of which has one.
     pub fn fill_mask(&self, texts: &[&str], best: usize) -> Result<Vec<Vec<Vec<Filling>>>> {
         self.encoder()?.fill_mask(texts, best)
     }

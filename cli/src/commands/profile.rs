@@ -28,9 +28,10 @@ pub struct Profile {
     /// The prompt, taken as it is, or the text that an encoder reads; by default tokens without meaning.
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
-    /// Tokens of the prompt, or of each text that an encoder reads, where none is given.
-    #[arg(long, default_value_t = 64, value_name = "N", conflicts_with = "prompt", value_parser = at_least_one)]
-    tokens: usize,
+    /// Tokens of the prompt, or of each text that an encoder reads, where none is given; by default 64, or as many as an
+    /// encoder takes.
+    #[arg(long, value_name = "N", conflicts_with = "prompt", value_parser = at_least_one)]
+    tokens: Option<usize>,
     /// Tokens to generate; 0 leaves it out.
     #[arg(long, default_value_t = 16, value_name = "N")]
     decode: usize,
@@ -68,7 +69,12 @@ impl Profile {
         if self.prompt.is_some() && prompt.is_empty() {
             bail!(Error::Usage("the prompt has no tokens; give a longer one, or leave it out (--tokens)".into()));
         }
-        let options = ProfileOptions { prompt, tokens: self.tokens, decode: self.decode };
+        let options = ProfileOptions {
+            prompt,
+            tokens: self.tokens.unwrap_or(ProfileOptions::default().tokens),
+            fewer: self.tokens.is_none(),
+            decode: self.decode,
+        };
         let found = profile(&model, &options, &ui::interrupted)?;
         warn_of_packed(&model, ui);
         if let Some(path) = &self.trace {

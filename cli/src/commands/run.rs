@@ -120,6 +120,7 @@ const WRITES: [&str; 7] = ["--raw", "--system", "--max-tokens", "--stop", "--ign
 
 impl Run {
     pub fn execute(mut self, ui: &Ui) -> Result<ExitCode> {
+        self.speech.check_one(&self.arguments)?;
         let (source, mut prompt) = arguments::of(&self.arguments, &mut self.image, &mut self.text)?;
         let started = Instant::now();
         let model = self.load.load(source.as_deref(), ui)?;
@@ -194,6 +195,9 @@ impl Run {
                         "--output is for the outputs of a graph; generated text comes on stdout".into()
                     ));
                 }
+                if let (true, None, Some(beams)) = (model.reads_source(), &prompt, self.search(&model)) {
+                    return self.run_search(&model, Given::Inputs(&inputs), "", beams, load, ui);
+                }
                 return self.run_text(&model, Given::Inputs(&inputs), prompt.as_deref(), load, ui);
             }
             let mut inputs = inputs;
@@ -227,7 +231,7 @@ impl Run {
         model.takes_text()?;
         let prompt = prompt.map_or_else(read_prompt, Ok)?;
         if let Some(beams) = self.search(&model) {
-            return self.run_search(&model, &prompt, beams, load, ui);
+            return self.run_search(&model, Given::Nothing, &prompt, beams, load, ui);
         }
         self.run_text(&model, Given::Nothing, Some(&prompt), load, ui)
     }

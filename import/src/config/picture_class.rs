@@ -46,7 +46,7 @@ const CLASSES: &[Class] = &[
         square: false,
         defaults: || {
             json!({
-                "size": {"height": 224, "width": 224}, "resample": 3,
+                "size": {"height": 224, "width": 224}, "resample": 3, "do_convert_rgb": true,
                 "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
             })
         },
@@ -70,13 +70,13 @@ const CLIP_DEVIATION: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
 fn shortest_and_crop() -> Value {
     json!({
         "size": {"shortest_edge": 224}, "resample": 3, "do_center_crop": true, "crop_size": 224,
-        "image_mean": CLIP_MEAN, "image_std": CLIP_DEVIATION,
+        "do_convert_rgb": true, "image_mean": CLIP_MEAN, "image_std": CLIP_DEVIATION,
     })
 }
 
 /// Without bounds, which have keys of their own.
 fn patches() -> Value {
-    json!({"resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_DEVIATION})
+    json!({"resample": 3, "do_convert_rgb": true, "image_mean": CLIP_MEAN, "image_std": CLIP_DEVIATION})
 }
 
 /// What names of classes end with.
@@ -119,16 +119,20 @@ mod tests {
     fn a_missing_key_is_what_the_class_says() {
         let of = |settings: Value, model_type: &str| {
             completed(settings.as_object().unwrap(), model_type).map(|map| {
-                ["size", "crop_size", "crop_pct", "resample"].map(|key| map.get(key).cloned().unwrap_or_default())
+                ["size", "crop_size", "crop_pct", "resample", "do_convert_rgb"]
+                    .map(|key| map.get(key).cloned().unwrap_or_default())
             })
         };
         let null = Value::Null;
         let clip = of(json!({"feature_extractor_type": "CLIPFeatureExtractor", "size": 64, "crop_size": null}), "");
-        assert_eq!(clip.unwrap(), [json!({"shortest_edge": 64}), json!(224), null.clone(), json!(3)]);
+        assert_eq!(clip.unwrap(), [json!({"shortest_edge": 64}), json!(224), null.clone(), json!(3), json!(true)]);
         let deit = of(json!({"size": 64, "resample": 2, "crop_pct": 0.5}), "deit");
-        assert_eq!(deit.unwrap(), [json!({"height": 64, "width": 64}), json!(224), null.clone(), json!(2)]);
+        assert_eq!(
+            deit.unwrap(),
+            [json!({"height": 64, "width": 64}), json!(224), null.clone(), json!(2), null.clone()]
+        );
         let resnet = of(json!({"image_processor_type": "ConvNextImageProcessorFast", "crop_pct": 0.5}), "resnet");
-        assert_eq!(resnet.unwrap(), [json!({"shortest_edge": 384}), null, json!(0.5), json!(3)]);
+        assert_eq!(resnet.unwrap(), [json!({"shortest_edge": 384}), null.clone(), json!(0.5), json!(3), null]);
         assert_eq!(of(json!({"image_processor_type": "OtherImageProcessor"}), "vit"), None);
         assert_eq!(of(json!({"feature_extractor_type": "WhisperFeatureExtractor"}), "whisper"), None);
         assert_eq!(of(json!({}), "llava"), None);

@@ -72,6 +72,9 @@ pub fn read(folder: &Path, model_type: &str) -> Result<Option<Map<String, Value>
             table.insert(name.into(), list.clone().into());
         }
     }
+    if reader.flag("do_convert_rgb", false)? {
+        table.insert("background".into(), "white".into());
+    }
     for key in ["do_pad", "do_thumbnail", "do_align_long_axis", "do_flip_channel_order"] {
         if reader.flag(key, false)? {
             return Err(reader.unknown(key, &true.into()));

@@ -138,6 +138,9 @@ fn merges(path: &Path) -> Result<Vec<Value>> {
         ));
     }
     let bytes = std::fs::read(path).map_err(|e| ImportError::io(path, "read the file", e))?;
+    if bytes.is_empty() {
+        return Err(ImportError::malformed(path, "the file", "it is empty", "Download the file again."));
+    }
     let broken = |place: String, cause: String| ImportError::malformed(path, place, cause, "Download the file again.");
     let text = std::str::from_utf8(&bytes)
         .map_err(|e| broken(format!("byte {}", e.valid_up_to()), format!("it is no UTF-8: {e}")))?;

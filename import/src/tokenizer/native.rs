@@ -78,6 +78,11 @@ pub(super) fn marian(folder: &Path) -> Result<TokenizerText> {
     }
     let spm = Spm::read(&folder.join("source.spm"))?;
     let mut made = Native::new(folder, &specials, &MARIAN)?;
+    // The class refuses files that do not list the token for the unknown; others it adds.
+    let unk = made.needed("unk_token")?;
+    if !made.lists(&unk) {
+        return Err(made.missing(&unk, "unk_token"));
+    }
     let end = made.needed("eos_token")?;
     made.around(&["$A", &end], &["$A", "$B", &end]);
     made.set("leading_code", true);
@@ -115,6 +120,8 @@ struct Native<'a> {
     specials: &'a Specials,
     /// How many tokens `vocab.json` lists.
     listed: usize,
+    /// What follows its greatest id.
+    end: usize,
     vocab: Vocab,
     settings: Vec<(String, Value)>,
     config: Value,
@@ -133,10 +140,10 @@ impl<'a> Native<'a> {
             ));
         }
         let tokens = vocab_json::by_id(&vocab_json::read(&folder.join("vocab.json"))?);
-        let listed = tokens.iter().flatten().count();
+        let (listed, end) = (tokens.iter().flatten().count(), tokens.len());
         let vocab = Vocab { tokens, ..Vocab::default() };
         let settings = vec![("type".to_owned(), Value::from("sentencepiece"))];
-        let mut made = Self { folder, specials, listed, vocab, settings, config: specials.config(usual) };
+        let mut made = Self { folder, specials, listed, end, vocab, settings, config: specials.config(usual) };
         for (id, token) in &specials.added {
             made.add(*id as usize, token)?;
         }
@@ -192,13 +199,22 @@ impl<'a> Native<'a> {
         let text = super::json::token_text(Some(&self.config), key).unwrap_or_default();
         match self.vocab.find(text) {
             Some(_) => Ok(text.to_owned()),
-            None => Err(ImportError::malformed(
-                &self.folder.join("vocab.json"),
-                format!("token `{}`", clip(text)),
-                format!("it is missing, and the tokenizer needs it as `{key}`"),
-                "Download the file again.",
-            )),
+            None => Err(self.missing(text, key)),
         }
+    }
+
+    /// Whether `vocab.json` itself lists a token.
+    fn lists(&self, text: &str) -> bool {
+        self.vocab.find(text).is_some_and(|id| (id as usize) < self.end)
+    }
+
+    fn missing(&self, text: &str, key: &str) -> ImportError {
+        ImportError::malformed(
+            &self.folder.join("vocab.json"),
+            format!("token `{}`", clip(text)),
+            format!("it is missing, and the tokenizer needs it as `{key}`"),
+            "Download the file again.",
+        )
     }
 
     /// What stands around a text, and around two.

@@ -6,13 +6,16 @@ use crate::ui::{self, Ui};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use tallow::{Error, Model, Segment, Sound, TranscribeOptions};
 
 /// From how many seconds of sound on a bar shows how far the work is.
 const LONG: f64 = 30.0;
+
+/// Endings of files of sound.
+const SOUNDS: [&str; 3] = ["wav", "flac", "mp3"];
 
 /// What a model of speech is told.
 #[derive(Args)]
@@ -66,6 +69,20 @@ impl SpeechOptions {
         self.audio.is_some()
     }
 
+    /// Refuses a second sound among the arguments.
+    pub fn check_one(&self, arguments: &[String]) -> Result<()> {
+        let is_sound = |text: &&String| {
+            let end = Path::new(text).extension();
+            end.is_some_and(|end| SOUNDS.iter().any(|sound| end.eq_ignore_ascii_case(sound)))
+        };
+        match arguments.iter().find(is_sound).filter(|_| self.is_given()) {
+            Some(other) => bail!(Error::Usage(format!(
+                "--audio takes one sound at a time, and {other} stands beside it; run the command once for each"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what has no effect beside a sound.
     pub fn check(&self, prompt: Option<&str>, sampling: &SamplingOptions) -> Result<()> {
         if prompt.is_some() {
@@ -111,7 +128,11 @@ impl SpeechOptions {
         }
         bar.finish_and_clear();
         let took = started.elapsed().as_secs_f64();
-        let ended = if ui::interrupted() { "interrupted" } else { "end" };
+        let ended = match (ui::interrupted(), transcription.is_cut()) {
+            (true, _) => "interrupted",
+            (false, true) => "length",
+            (false, false) => "end",
+        };
         let mut out = std::io::stdout().lock();
         if common.json {
             let tokens: Vec<u32> = segments.iter().flat_map(|s| s.tokens.iter().copied()).collect();

@@ -21,6 +21,11 @@ const WIDTH: usize = 40;
 /// The texts that `--text` names: themselves, or the lines of stdin for `-`, blank ones too, so that results have the
 /// numbers of lines.
 pub fn texts(given: &[String]) -> Result<Vec<String>> {
+    if given.len() > 1 && given.iter().any(|text| text == "-") {
+        bail!(Error::Usage(
+            "--text - reads texts from stdin, and others stand beside it; give `-` alone, or leave it out".into()
+        ));
+    }
     if given != ["-"] {
         return Ok(given.to_vec());
     }
@@ -48,6 +53,7 @@ pub fn run(model: &Model, texts: &[String], pairs: bool, json: bool, load: f64, 
     let made = ui::waiting(|| made(&mut encoder, texts, pairs))?;
     let times = Times { load, run: started.elapsed().as_secs_f64() };
     warn_of_cut(&encoder, ui);
+    warn_of_unmasked(model, &made, ui)?;
     if json {
         let value = json!({ "task": task_name(encoder.task()), "results": results(texts, &made) });
         let value = times.add_to(times::add_tokens(value, &encoder), model);
@@ -65,6 +71,17 @@ pub fn warn_of_cut(encoder: &Encoder, ui: &Ui) {
     for cut in encoder.cut() {
         ui.warn(format!("text {} is longer than {limit} tokens; {} were left out", cut.text + 1, cut.tokens));
     }
+}
+
+/// Warns of texts without a mask.
+fn warn_of_unmasked(model: &Model, made: &Made, ui: &Ui) -> Result<()> {
+    let Made::Fillings(all) = made else { return Ok(()) };
+    let tokenizer = model.tokenizer()?;
+    let name = tokenizer.mask().and_then(|id| tokenizer.token_text(id)).unwrap_or_default();
+    for (n, _) in all.iter().enumerate().filter(|(_, masks)| masks.is_empty()) {
+        ui.warn(format!("text {} has no `{name}` to be filled; its result is empty", n + 1));
+    }
+    Ok(())
 }
 
 fn made(encoder: &mut Encoder, texts: &[String], pairs: bool) -> Result<Made> {
@@ -128,22 +145,22 @@ fn shown(texts: &[String], made: &Made) -> String {
     match made {
         Made::Vectors(vectors) => return vectors_shown(texts, vectors),
         Made::Labels(all) => {
-            for (text, labels) in texts.iter().zip(all) {
+            for (n, labels) in all.iter().enumerate() {
                 let rows = labels.iter().take(BEST).map(|l| (l.label.clone(), l.score));
-                block(&mut out, text, rows.map(|(label, score)| vec![label, format!("{score:.4}")]).collect());
+                block(&mut out, texts, n, rows.map(|(label, score)| vec![label, format!("{score:.4}")]).collect());
             }
         }
         Made::Tags(all) => {
-            for (text, tags) in texts.iter().zip(all) {
+            for (n, tags) in all.iter().enumerate() {
                 let row = |t: &Tag| vec![t.token.clone(), t.label.clone(), format!("{:.4}", t.score)];
-                block(&mut out, text, tags.iter().map(row).collect());
+                block(&mut out, texts, n, tags.iter().map(row).collect());
             }
         }
         Made::Fillings(all) => {
-            for (text, masks) in texts.iter().zip(all) {
+            for (n, masks) in all.iter().enumerate() {
                 let row = |f: &Filling| vec![f.token.clone(), format!("{:.4}", f.score)];
                 for mask in masks {
-                    block(&mut out, text, mask.iter().map(row).collect());
+                    block(&mut out, texts, n, mask.iter().map(row).collect());
                 }
             }
         }
@@ -151,9 +168,13 @@ fn shown(texts: &[String], made: &Made) -> String {
     out
 }
 
-/// A text and, indented below it, rows that line up.
-fn block(out: &mut String, text: &str, rows: Vec<Vec<String>>) {
-    out.push_str(&ui::printable(text));
+/// A text and, indented below it, rows that line up. Of many texts each is cut, and a blank one is its number.
+fn block(out: &mut String, texts: &[String], n: usize, rows: Vec<Vec<String>>) {
+    match texts {
+        [text] => out.push_str(&ui::printable(text)),
+        _ if texts[n].trim().is_empty() => out.push_str(&format!("(blank text {})", n + 1)),
+        _ => out.push_str(&short(&texts[n])),
+    }
     out.push('\n');
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|row| row.iter().map(|cell| ui::printable(cell).into_owned()).collect()).collect();

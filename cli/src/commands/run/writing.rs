@@ -33,10 +33,11 @@ impl Run {
         }
     }
 
-    /// The likeliest text of a beam search.
+    /// The likeliest text of a beam search, behind a prompt or of the inputs that are given.
     pub(super) fn run_search(
         &self,
         model: &Model,
+        given: Given<'_>,
         prompt: &str,
         beams: BeamOptions,
         load: f64,
@@ -57,7 +58,10 @@ impl Run {
         };
         let started = Instant::now();
         let shown = ui.wait(&format!("searching with {} beams", beams.beams));
-        let (text, ids) = ui::waiting(|| model.session()?.search(prompt, beams, &options))?;
+        let (text, ids) = ui::waiting(|| match given {
+            Given::Inputs(inputs) => model.session()?.search_from(inputs, beams, &options),
+            Given::Nothing | Given::Pictures(_) => model.session()?.search(prompt, beams, &options),
+        })?;
         shown.finish_and_clear();
         let times = Times { load, run: started.elapsed().as_secs_f64() };
         let count = ui::count(ids.len(), "token");
