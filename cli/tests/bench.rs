@@ -283,7 +283,11 @@ fn bench_measures_every_kind_of_model() {
         };
         // Measuring takes a moment, and these have all kinds of lines.
         if ["bert", "resnet", "whisper"].contains(&kind) {
-            let shown = run(&[]).fine();
+            let ran = run(&[]);
+            let told = |option: &str| ran.stderr.contains(&format!("{option} has no effect"));
+            assert!(told("--prefill") && told("--length") == (kind != "bert"), "{kind}: {}", ran.stderr);
+            assert!(told("--depth") == (kind != "whisper"), "{kind}: {}", ran.stderr);
+            let shown = ran.fine();
             for line in lines {
                 assert!(shown.lines().any(|l| l.starts_with(line)), "{kind}: {line}: {shown}");
             }

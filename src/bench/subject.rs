@@ -69,6 +69,16 @@ impl Subject {
         !matches!(self, Subject::Texts { .. } | Subject::Pictures)
     }
 
+    /// Whether whole texts go in.
+    pub fn reads_texts(self) -> bool {
+        matches!(self, Subject::Texts { .. } | Subject::Source)
+    }
+
+    /// Whether several texts run in a call.
+    pub fn joins_texts(self) -> bool {
+        matches!(self, Subject::Texts { .. })
+    }
+
     /// Whether a prompt of any length can stand before them.
     pub fn prompts(self) -> bool {
         matches!(self, Subject::Decoder | Subject::Sight)

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tallow::bench::{BenchOptions, Input, Measurements, Progress, Report, run};
+use tallow::bench::{BenchOptions, Input, Measurements, Progress, Report, Subject, run};
 
 /// Measure how fast a model is, beside what the machine allows.
 ///
@@ -28,21 +28,22 @@ pub struct Bench {
     /// Measure everything so often.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = at_least_one)]
     repetitions: usize,
-    /// Tokens of the prompts; 0 leaves them out.
-    #[arg(long, default_value = "64,512", value_delimiter = ',', value_name = "N,N", value_parser = length)]
-    prefill: Vec<usize>,
-    /// Tokens of the texts that an encoder reads, or of those that an encoder-decoder translates; 0 leaves them out.
-    #[arg(long, default_value = "32,256", value_delimiter = ',', value_name = "N,N", value_parser = length)]
-    length: Vec<usize>,
-    /// Run texts of an encoder together that have about so many tokens.
-    #[arg(long, default_value_t = 512, value_name = "N", value_parser = at_least_one)]
-    batch: usize,
-    /// Tokens to generate; 0 leaves it out.
-    #[arg(long, default_value_t = 128, value_name = "N")]
-    decode: usize,
-    /// Tokens in the cache before generating.
-    #[arg(long, default_value = "0,2048", value_delimiter = ',', value_name = "N,N", value_parser = length)]
-    depth: Vec<usize>,
+    /// Tokens of the prompts; 0 leaves them out [default: 64,512]
+    #[arg(long, value_delimiter = ',', value_name = "N,N", value_parser = length)]
+    prefill: Option<Vec<usize>>,
+    /// Tokens of the texts that an encoder reads, or of those that an encoder-decoder translates; 0 leaves them out
+    /// [default: 32,256]
+    #[arg(long, value_delimiter = ',', value_name = "N,N", value_parser = length)]
+    length: Option<Vec<usize>>,
+    /// Run texts of an encoder together that have about so many tokens [default: 512]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    batch: Option<usize>,
+    /// Tokens to generate; 0 leaves it out [default: 128]
+    #[arg(long, value_name = "N")]
+    decode: Option<usize>,
+    /// Tokens in the cache before generating [default: 0,2048]
+    #[arg(long, value_delimiter = ',', value_name = "N,N", value_parser = length)]
+    depth: Option<Vec<usize>>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -61,19 +62,38 @@ fn length(text: &str) -> std::result::Result<usize, String> {
 impl Bench {
     pub fn execute(self, ui: &Ui) -> Result<ExitCode> {
         let mut opener = self.load.opener(self.model.as_deref(), ui)?;
+        let given = [
+            ("--prefill", self.prefill.is_some(), Subject::prompts as fn(Subject) -> bool),
+            ("--length", self.length.is_some(), Subject::reads_texts),
+            ("--batch", self.batch.is_some(), Subject::joins_texts),
+            ("--decode", self.decode.is_some(), Subject::writes),
+            ("--depth", self.depth.is_some(), Subject::writes),
+        ];
+        let usual = BenchOptions::default();
         let options = BenchOptions {
             repetitions: self.repetitions,
-            prefill: self.prefill,
-            length: self.length,
-            batch: self.batch,
-            decode: self.decode,
-            depth: self.depth,
-            ..BenchOptions::default()
+            prefill: self.prefill.unwrap_or(usual.prefill),
+            length: self.length.unwrap_or(usual.length),
+            batch: self.batch.unwrap_or(usual.batch),
+            decode: self.decode.unwrap_or(usual.decode),
+            depth: self.depth.unwrap_or(usual.depth),
+            memory: usual.memory,
+        };
+        let mut idle: Option<Vec<&str>> = None;
+        let mut open = || {
+            let model = opener()?;
+            if idle.is_none() {
+                let subject = Subject::of(&model)?;
+                let without = given.iter().filter(|(_, given, takes)| *given && !takes(subject));
+                idle = Some(without.map(|(name, ..)| *name).collect());
+            }
+            Ok(model)
         };
         let mut bar = Bar { ui, bar: ProgressBar::hidden() };
-        let report = run(&mut opener, &options, &mut bar);
+        let report = run(&mut open, &options, &mut bar);
         bar.bar.finish_and_clear();
         let report = report?;
+        idle.iter().flatten().for_each(|name| ui.warn(&format!("{name} has no effect on this kind of model")));
         report.packed.warnings.iter().for_each(|w| ui.warn(w));
         if self.json {
             let mut json = report.json();

@@ -32,9 +32,9 @@ pub struct Profile {
     /// encoder takes.
     #[arg(long, value_name = "N", conflicts_with = "prompt", value_parser = at_least_one)]
     tokens: Option<usize>,
-    /// Tokens to generate; 0 leaves it out.
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    decode: usize,
+    /// Tokens to generate; 0 leaves it out [default: 16]
+    #[arg(long, value_name = "N")]
+    decode: Option<usize>,
     /// Lines of each table; 0 shows all.
     #[arg(long, default_value_t = 20, value_name = "N")]
     lines: usize,
@@ -61,7 +61,10 @@ impl Profile {
         if let Some((trace, file)) = self.trace.as_deref().zip(model.file().container().path()) {
             refuse_model(trace, file)?;
         }
-        Subject::of(&model)?;
+        let subject = Subject::of(&model)?;
+        if self.decode.is_some() && !subject.writes() {
+            ui.warn("--decode has no effect on this kind of model");
+        }
         let prompt = match &self.prompt {
             Some(text) => prompt_ids(&model, text)?,
             None => Vec::new(),
@@ -73,7 +76,7 @@ impl Profile {
             prompt,
             tokens: self.tokens.unwrap_or(ProfileOptions::default().tokens),
             fewer: self.tokens.is_none(),
-            decode: self.decode,
+            decode: self.decode.unwrap_or(16),
         };
         let found = profile(&model, &options, &ui::interrupted)?;
         warn_of_packed(&model, ui);
