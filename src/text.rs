@@ -13,6 +13,7 @@ pub(crate) use limits::{most_tokens, positions};
 
 use crate::model::tensor;
 use crate::picture::no_picture;
+use crate::tokens::check_rows;
 use crate::{Error, Model, Result, Session, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
@@ -348,7 +349,9 @@ impl Encoder {
             None => self.tokenizer.encode_within(text, self.limit),
             Some(second) => self.tokenizer.encode_pair(text, second, self.limit),
         };
-        encoded.map_err(|source: TokenizerError| Error::Tokenizer { file: self.model.file().label(), source })
+        let encoded =
+            encoded.map_err(|source: TokenizerError| Error::Tokenizer { file: self.model.file().label(), source })?;
+        check_rows(&self.model, &self.tokenizer, &encoded.ids).map(|()| encoded)
     }
 
     /// The rows of an output for a batch.

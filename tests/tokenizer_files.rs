@@ -242,6 +242,8 @@ fn other_broken_files_are_refused_with_the_place() {
         (b"{\"a\": \"1\"}", "is no token id"),
         (b"{\"a\": 1", "vocab.json: line 1, column 7: invalid JSON"),
         (b"{\"a\xFF\": 1}", "invalid JSON"),
+        (b"{}", "vocab.json: token `<unk>`: it is missing"),
+        (b"{\"a\": 0, \"</s>\": 1}", "vocab.json: token `<unk>`: it is missing"),
     ] {
         let error = with_vocab(vocab, b"{}");
         assert!(error.contains(part), "{error}\n should hold\n{part}");
@@ -269,6 +271,7 @@ fn other_broken_files_are_refused_with_the_place() {
         refused(&[class, ("vocab.json", vocab), ("tokenizer_config.json", config)])
     };
     assert!(m2m(b"{\"src_lang\": \"tlh\"}").contains("`src_lang`: the model knows no language `tlh`"));
+    assert!(m2m(b"{\"src_lang\": 5}").contains("`src_lang`: it is 5, and must be a text"));
     assert!(m2m(b"{\"language_codes\": \"all\"}").contains("`all` is not known; known are m2m100 and wmt21"));
     // A hole is an id without a token.
     let files: [(&str, &[u8]); 2] = [("source.spm", &spm), ("vocab.json", br#"{"</s>": 0, "<unk>": 1, "<pad>": 7}"#)];
@@ -287,6 +290,7 @@ fn other_broken_files_are_refused_with_the_place() {
         (b"a b\nab\n", "merges.txt: line 2: `ab` is no pair of tokens"),
         (b"a b c\n", "line 1: `a b c` is no pair"),
         (b"a \xFF\n", "merges.txt: byte 2: it is no UTF-8"),
+        (b"", "merges.txt: the file: it is empty"),
     ] {
         let error = merges(lines, "GPT2Tokenizer");
         assert!(error.contains(part), "{error}\n should hold\n{part}");

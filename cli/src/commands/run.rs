@@ -337,14 +337,22 @@ fn given_input(text: &str, model: &Model) -> Result<(String, Tensor)> {
     Ok((name.to_owned(), tensor_file::input(name, value, &declared.ty)?))
 }
 
+/// All of stdin, which is `what`.
+fn read_stdin(what: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).with_context(|| format!("{what} on stdin cannot be read"))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Error::Usage(format!("{what} on stdin: byte {at} is not UTF-8; give plain text")).into()
+    })
+}
+
 /// The prompt from stdin, with one final line end left out.
 fn read_prompt() -> Result<String> {
-    let mut stdin = std::io::stdin().lock();
-    if stdin.is_terminal() {
+    if std::io::stdin().is_terminal() {
         bail!("no prompt given; add one in quotes, pipe one in, or use `tallow chat` to talk");
     }
-    let mut text = String::new();
-    stdin.read_to_string(&mut text).context("the prompt on stdin is not UTF-8")?;
+    let text = read_stdin("the prompt")?;
     let prompt = text.strip_suffix('\n').unwrap_or(&text);
     if prompt.is_empty() {
         bail!("the prompt on stdin is empty; give some text");

@@ -92,7 +92,7 @@ pub(super) fn marian(folder: &Path) -> Result<TokenizerText> {
 /// m2m_100: a token for each language behind those of `vocab.json`, of which one stands before a text.
 pub(super) fn m2m_100(folder: &Path) -> Result<TokenizerText> {
     let specials = Specials::read(folder)?;
-    let which = specials.text("language_codes").unwrap_or("m2m100");
+    let which = specials.text("language_codes")?.unwrap_or("m2m100");
     let Some((_, codes)) = LANGUAGE_CODES.iter().find(|(name, _)| *name == which) else {
         let known = LANGUAGE_CODES.map(|(name, _)| name).join(" and ");
         return Err(specials.broken("language_codes", format!("`{}` is not known; known are {known}", clip(which))));
@@ -229,7 +229,7 @@ impl<'a> Native<'a> {
     fn languages(&mut self, tokens: &[String]) -> Result<()> {
         self.set("languages", tokens.to_vec());
         for (own, key) in [("src_lang", "source_language"), ("tgt_lang", "target_language")] {
-            let Some(code) = self.specials.text(own) else { continue };
+            let Some(code) = self.specials.text(own)? else { continue };
             let token = format!("__{code}__");
             if !tokens.contains(&token) {
                 return Err(self.specials.broken(own, format!("the model knows no language `{}`", clip(code))));

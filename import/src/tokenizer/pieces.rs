@@ -288,7 +288,7 @@ fn with_languages(source: &Source, codes: &[&str]) -> Result<Multilingual> {
         added.add(&Token { special: *kind == PieceKind::Control, ..Token::special(text) });
     }
     added.add_all(&source.specials, &FAIRSEQ)?;
-    let language = source.specials.text("src_lang").unwrap_or("en_XX").to_owned();
+    let language = source.specials.text("src_lang")?.unwrap_or("en_XX").to_owned();
     let end = source.text("eos_token", &FAIRSEQ)?;
     Ok(Multilingual { vocab, added, language, end })
 }

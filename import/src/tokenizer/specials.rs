@@ -119,8 +119,12 @@ impl Specials {
     }
 
     /// The text of a setting.
-    pub(super) fn text(&self, key: &str) -> Option<&str> {
-        self.setting(key)?.as_str()
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>> {
+        match self.setting(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.broken(key, format!("it is {}, and must be a text", clip(&other.to_string())))),
+        }
     }
 
     /// A setting that is true or false. Errors: it is something else.

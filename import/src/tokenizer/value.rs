@@ -139,7 +139,7 @@ pub(super) fn begin_and_end(specials: &Specials, added: &Added, usual: &[(&str, 
 /// The class of a folder's tokenizer: that of `tokenizer_config.json`, else the one of the model's type by `types`. Errors:
 /// there is neither; `file` is what the class would read.
 pub(super) fn class_of(specials: &Specials, model_type: &str, types: &[(&str, &[&str])], file: &str) -> Result<String> {
-    if let Some(class) = specials.text("tokenizer_class") {
+    if let Some(class) = specials.text("tokenizer_class")? {
         return Ok(class.strip_suffix("Fast").unwrap_or(class).to_owned());
     }
     let of_type = types.iter().find(|(_, types)| types.contains(&model_type));

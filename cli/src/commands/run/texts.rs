@@ -2,9 +2,8 @@
 
 use super::times::{self, Times};
 use crate::ui::{self, Ui};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use std::io::Read;
 use std::time::Instant;
 use tallow::text::{Encoder, Filling, Label, Tag, TextTask};
 use tallow::{Error, Model};
@@ -29,8 +28,7 @@ pub fn texts(given: &[String]) -> Result<Vec<String>> {
     if given != ["-"] {
         return Ok(given.to_vec());
     }
-    let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text).context("the texts on stdin are not UTF-8")?;
+    let text = super::read_stdin("the text")?;
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
     match lines.is_empty() {
         true => bail!("there is no text on stdin; give one a line"),
