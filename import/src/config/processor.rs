@@ -263,7 +263,7 @@ mod tests {
         let third = 1.0 / 255.0;
         assert_eq!(
             table(old).unwrap(),
-            json!({"patch": 7, "merge": 2, "frames": 2, "least_pixels": 784, "most_pixels": 7840, "resample": "bicubic", "rescale_factor": third})
+            json!({"patch": 7, "merge": 2, "frames": 2, "least_pixels": 784, "most_pixels": 7840, "resample": "bicubic", "rescale_factor": third, "background": "white"})
         );
         let new = json!({"image_processor_type": "Qwen2VLImageProcessorFast", "size": {"shortest_edge": 9, "longest_edge": 99}, "merge_size": 1, "do_rescale": false});
         let mean = json!([0.48145466, 0.4578275, 0.40821073]);
