@@ -93,7 +93,7 @@ impl Bench {
         let report = run(&mut open, &options, &mut bar);
         bar.bar.finish_and_clear();
         let report = report?;
-        idle.iter().flatten().for_each(|name| ui.warn(&format!("{name} has no effect on this kind of model")));
+        idle.iter().flatten().for_each(|name| ui.warn(format!("{name} has no effect on this kind of model")));
         report.packed.warnings.iter().for_each(|w| ui.warn(w));
         if self.json {
             let mut json = report.json();
