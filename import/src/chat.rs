@@ -13,7 +13,7 @@ use crate::json;
 /// text or a list of named texts of which `default` counts. One that is too long to be used is left out with a warning.
 pub fn template_of_folder(folder: &Path, warnings: &mut Vec<String>) -> Result<Option<String>> {
     let file = folder.join("chat_template.jinja");
-    if json::is_there(&file)? {
+    if crate::files::is_there(&file)? {
         let size = std::fs::metadata(&file).map_err(|e| ImportError::io(&file, "read its size", e))?.len();
         if is_too_long(size, warnings) {
             return Ok(None);

@@ -18,6 +18,7 @@ pub mod config;
 pub mod encode;
 mod error;
 mod experts;
+mod files;
 pub mod gguf;
 mod graph_only;
 mod json;
@@ -102,7 +103,7 @@ pub fn import(src: &Path, out: &Path, options: &ImportOptions, progress: &mut dy
     let opened = match locate(src)? {
         SourceKind::Gguf(path) => open::gguf(&path, &options.ignore_settings)?,
         SourceKind::Folder(path) => open::folder(&path, None, &options.ignore_settings)?,
-        SourceKind::Weights { folder, .. } if !json::is_there(&folder.join("config.json"))? => {
+        SourceKind::Weights { folder, .. } if !crate::files::is_there(&folder.join("config.json"))? => {
             return Err(ImportError::refused(
                 src.display().to_string(),
                 "no `config.json` lies beside the tensors, so that no family can be chosen",

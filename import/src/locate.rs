@@ -5,7 +5,6 @@ use std::time::UNIX_EPOCH;
 
 use crate::error::{ImportError, Result};
 use crate::gguf::shard_paths;
-use crate::json;
 use crate::safetensors::folder_files;
 
 /// Where a model comes from.
@@ -29,7 +28,7 @@ pub enum SourceKind {
 /// Tells sources apart by what is on disk; what is not there and has the form `org/repo` is a repository.
 pub fn locate(src: &Path) -> Result<SourceKind> {
     if src.is_dir() {
-        if json::is_there(&src.join("config.json"))? {
+        if crate::files::is_there(&src.join("config.json"))? {
             return Ok(SourceKind::Folder(src.to_owned()));
         }
         // A folder may hold nothing but a GGUF file or its shards.

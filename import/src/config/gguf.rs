@@ -168,6 +168,24 @@ pub fn read(file: &GgufFile, arch: &'static GgufArch, facts: &TensorFacts, ignor
     about::source_config(file, spec, out, None, warnings)
 }
 
+/// What decoders with readers of their own say alike.
+fn usual(out: &mut Map<String, Json>, keys: &Keys<'_>, facts: &TensorFacts) -> Result<()> {
+    for (key, short) in [
+        ("hidden_size", "embedding_length"),
+        ("num_attention_heads", "attention.head_count"),
+        ("num_hidden_layers", "block_count"),
+        ("max_position_embeddings", "context_length"),
+    ] {
+        out.insert(key.into(), keys.needed(short)?.into());
+    }
+    out.insert("vocab_size".into(), facts.vocab_rows.into());
+    keys.uint("vocab_size")?;
+    out.insert("rms_norm_eps".into(), keys.needed_float("attention.layer_norm_rms_epsilon")?.into());
+    out.insert("tie_word_embeddings".into(), (!facts.has_head).into());
+    out.insert("attention_bias".into(), facts.attention_bias.into());
+    Ok(())
+}
+
 fn head_dim(keys: &Keys<'_>, hidden: u64, heads: u64) -> Result<u64> {
     let key = keys.uint("attention.key_length")?;
     let value = keys.uint("attention.value_length")?;

@@ -25,17 +25,17 @@ pub struct WeightFiles {
 pub fn find_weights(folder: &Path, named: Option<&Path>) -> Result<WeightFiles> {
     if let Some(file) = named {
         let index = folder.join(INDEX);
-        return match json::is_there(&index)? && is_shard(file, &index)? {
+        return match crate::files::is_there(&index)? && is_shard(file, &index)? {
             true => from_index(folder, &index),
             false => Ok(WeightFiles { files: vec![SafetensorsFile::open(file)?] }),
         };
     }
     let single = folder.join("model.safetensors");
-    if json::is_there(&single)? {
+    if crate::files::is_there(&single)? {
         return Ok(WeightFiles { files: vec![SafetensorsFile::open(&single)?] });
     }
     let index = folder.join(INDEX);
-    if json::is_there(&index)? {
+    if crate::files::is_there(&index)? {
         return from_index(folder, &index);
     }
     let found = with_suffix(folder, ".safetensors")?;

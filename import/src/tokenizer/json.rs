@@ -44,12 +44,12 @@ type Settings = Vec<(String, Value)>;
 pub fn read(folder: &Path) -> Result<Option<TokenizerText>> {
     let path = folder.join("tokenizer.json");
     let config = json::read_optional(&folder.join("tokenizer_config.json"))?;
-    if json::is_there(&path)? {
+    if crate::files::is_there(&path)? {
         let value = json::read(&path)?;
         return Reader { path, value: &value }.read(config.as_ref()).map(Some);
     }
     for name in NAMES.iter().chain(spm_pieces::FILES.iter()) {
-        json::is_there(&folder.join(name))?;
+        crate::files::is_there(&folder.join(name))?;
     }
     let has = |name: &str| folder.join(name).is_file();
     if has(vocab_txt::FILE) {

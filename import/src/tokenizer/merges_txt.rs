@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::pieces::FAIRSEQ;
 use super::specials::Specials;
 use super::value::{Added, Part, begin_and_end, class_of, unknown_class};
 use super::{TokenizerText, json as hugging_face, pre, vocab_json};
@@ -63,15 +64,6 @@ const CLIP: [(&str, &str); 4] = [
     ("unk_token", "<|endoftext|>"),
     ("pad_token", "<|endoftext|>"),
 ];
-const ROBERTA: [(&str, &str); 7] = [
-    ("bos_token", "<s>"),
-    ("eos_token", "</s>"),
-    ("unk_token", "<unk>"),
-    ("sep_token", "</s>"),
-    ("pad_token", "<pad>"),
-    ("cls_token", "<s>"),
-    ("mask_token", "<mask>"),
-];
 
 const CLASSES: [Class; 6] = [
     Class {
@@ -85,7 +77,7 @@ const CLASSES: [Class; 6] = [
     Class {
         names: &["RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "LEDTokenizer", "MvpTokenizer"],
         types: &["roberta", "bart"],
-        usual: &ROBERTA,
+        usual: &FAIRSEQ,
         form: Form::Gpt2,
         around: Around::Roberta("cls_token", "sep_token"),
     },
@@ -129,15 +121,7 @@ pub(super) fn read(folder: &Path, model_type: &str) -> Result<TokenizerText> {
 
 /// The pairs of `merges.txt`, one a line, with a space between. Errors: a line that is none.
 fn merges(path: &Path) -> Result<Vec<Value>> {
-    let size = std::fs::metadata(path).map_err(|e| ImportError::io(path, "read its size", e))?.len();
-    if size > MAX_FILE {
-        return Err(ImportError::refused(
-            path.display().to_string(),
-            format!("{size} bytes are too much for a list of merges; at most {MAX_FILE} are read"),
-            "Check that this is the file you meant.",
-        ));
-    }
-    let bytes = std::fs::read(path).map_err(|e| ImportError::io(path, "read the file", e))?;
+    let bytes = crate::files::read(path, MAX_FILE, "a list of merges")?;
     if bytes.is_empty() {
         return Err(ImportError::malformed(path, "the file", "it is empty", "Download the file again."));
     }

@@ -39,7 +39,7 @@ const MBART_50: &str = "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk
                         sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI";
 
 /// Special tokens of fairseq's models.
-const FAIRSEQ: [(&str, &str); 7] = [
+pub(super) const FAIRSEQ: [(&str, &str); 7] = [
     ("bos_token", "<s>"),
     ("eos_token", "</s>"),
     ("unk_token", "<unk>"),

@@ -1,6 +1,6 @@
 //! The feed-forward of experts from end to end: what lies between its products stays in working memory that is used again.
 
-use super::{Group, Grouped, Item, items};
+use super::{Group, Grouped, Item, SCRATCH, items};
 use crate::kernels::activation::{Activation, gate_in_place};
 use crate::kernels::cpu::multiversion;
 use crate::kernels::disjoint::Disjoint;
@@ -71,8 +71,6 @@ struct Room {
 
 thread_local! {
     static ROOM: RefCell<Room> = RefCell::default();
-    /// Of products, and for outputs of a gate.
-    static SCRATCH: RefCell<(Scratch, Vec<f32>)> = RefCell::default();
 }
 
 /// `y[s] = Σ weights[s, c] · W_down[e]·(activation(W_gate[e]·x[s]) · (W_up[e]·x[s]))` with the places `(s, c)` that `grouped`

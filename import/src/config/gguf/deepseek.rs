@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::keys::Keys;
-use super::{TensorFacts, about, rope, spec_of};
+use super::{TensorFacts, about, rope, spec_of, usual};
 use crate::config::SourceConfig;
 use crate::error::Result;
 use crate::gguf::GgufFile;
@@ -33,12 +33,9 @@ pub(super) fn read(
         }
     };
     let spec = spec_of(file, if sigmoid { "deepseek_v3" } else { "deepseek_v2" })?;
+    usual(&mut out, &keys, facts)?;
     for (key, short) in [
-        ("hidden_size", "embedding_length"),
-        ("num_attention_heads", "attention.head_count"),
-        ("num_hidden_layers", "block_count"),
         ("intermediate_size", "feed_forward_length"),
-        ("max_position_embeddings", "context_length"),
         ("kv_lora_rank", "attention.kv_lora_rank"),
         ("qk_rope_head_dim", "rope.dimension_count"),
         ("first_k_dense_replace", "leading_dense_block_count"),
@@ -49,11 +46,6 @@ pub(super) fn read(
     ] {
         out.insert(key.into(), keys.needed(short)?.into());
     }
-    out.insert("vocab_size".into(), facts.vocab_rows.into());
-    keys.uint("vocab_size")?;
-    out.insert("rms_norm_eps".into(), keys.needed_float("attention.layer_norm_rms_epsilon")?.into());
-    out.insert("tie_word_embeddings".into(), (!facts.has_head).into());
-    out.insert("attention_bias".into(), facts.attention_bias.into());
     out.insert("q_lora_rank".into(), keys.uint("attention.q_lora_rank")?.map_or(Json::Null, Json::from));
     heads(&mut out, &keys)?;
     experts(&mut out, &keys, sigmoid)?;

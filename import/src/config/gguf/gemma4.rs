@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use tallow_frontends::families::MOST_LAYERS;
 
 use super::keys::{Keys, Pattern};
-use super::{TensorFacts, about, spec_of};
+use super::{TensorFacts, about, spec_of, usual};
 use crate::config::SourceConfig;
 use crate::error::{ImportError, Result};
 use crate::gguf::GgufFile;
@@ -33,20 +33,8 @@ pub(super) fn read(
     };
     let words = slides.iter().map(|&slides| if slides { "sliding_attention" } else { "full_attention" });
     out.insert("layer_types".into(), words.collect());
-    for (key, short) in [
-        ("hidden_size", "embedding_length"),
-        ("num_attention_heads", "attention.head_count"),
-        ("num_hidden_layers", "block_count"),
-        ("max_position_embeddings", "context_length"),
-        ("sliding_window", "attention.sliding_window"),
-    ] {
-        out.insert(key.into(), keys.needed(short)?.into());
-    }
-    out.insert("vocab_size".into(), facts.vocab_rows.into());
-    keys.uint("vocab_size")?;
-    out.insert("rms_norm_eps".into(), keys.needed_float("attention.layer_norm_rms_epsilon")?.into());
-    out.insert("tie_word_embeddings".into(), (!facts.has_head).into());
-    out.insert("attention_bias".into(), facts.attention_bias.into());
+    usual(&mut out, &keys, facts)?;
+    out.insert("sliding_window".into(), keys.needed("attention.sliding_window")?.into());
     if let Some(cap) = keys.float("final_logit_softcapping")?.filter(|&cap| cap != 0.0) {
         out.insert("final_logit_softcapping".into(), cap.into());
     }

@@ -54,15 +54,7 @@ struct Settings {
 impl Spm {
     /// Reads a file. Errors: it is no such model, broken or damaged, or cuts text in a way that is not read.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let size = std::fs::metadata(path).map_err(|e| ImportError::io(path, "read its size", e))?.len();
-        if size > MAX_FILE {
-            return Err(ImportError::refused(
-                path.display().to_string(),
-                format!("{size} bytes are too much for a SentencePiece model; at most {MAX_FILE} are read"),
-                "Check that this is the file you meant.",
-            ));
-        }
-        let bytes = std::fs::read(path).map_err(|e| ImportError::io(path, "read the file", e))?;
+        let bytes = crate::files::read(path, MAX_FILE, "a SentencePiece model")?;
         let message = Message::new(path, &bytes);
         let mut settings = Settings {
             kind: 1,
